@@ -1,0 +1,1 @@
+"""The foretell command; thin."""

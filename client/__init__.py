@@ -1,0 +1,1 @@
+"""Python clients over the wire, sync and asyncio."""

@@ -1,0 +1,1 @@
+"""Tables to arrays and back: frames, calendars, options, errors, and the bundle's contract."""

@@ -1,0 +1,1 @@
+"""Small real series that ship with foretell."""

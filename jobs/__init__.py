@@ -1,0 +1,1 @@
+"""Batch prediction and evaluation over files."""

@@ -1,0 +1,1 @@
+"""The wire: foretell's own gRPC services and their generated stubs."""

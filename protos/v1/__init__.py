@@ -1,0 +1,1 @@
+"""Generated stubs of foretell.v1; never edited by hand."""

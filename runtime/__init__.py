@@ -1,0 +1,1 @@
+"""What runs: ONNX sessions and forecasting over them, in the caller's own process."""
