@@ -24,20 +24,18 @@ def seasonal_naive(
 
     Returns:
         Step h has the latest observed value of its phase, or the latest observed value of all where
-        that phase was never observed or less than a season is known.
+        its phase was never observed.
 
     Raises:
         ValueError: Nothing is observed, or `season_length` is below 1.
     """
     _check(context, season_length)
-    latest = context[~np.isnan(context)][-1]
-    season = np.full(season_length, latest)
-    for phase in range(season_length if context.size >= season_length else 0):
-        # Counted from the end: phase 0 is one season before the first step of the horizon.
-        past = context[context.size % season_length :].reshape(-1, season_length)[:, phase]
-        observed = past[~np.isnan(past)]
-        if observed.size:
-            season[phase] = observed[-1]
+    season = np.full(season_length, context[~np.isnan(context)][-1])
+    # Filled up in front to whole seasons, so that a column is a phase and the last row the latest.
+    whole = np.full(-(-context.size // season_length) * season_length, np.nan)
+    whole[whole.size - context.size :] = context
+    for past in whole.reshape(-1, season_length):
+        season = np.where(np.isnan(past), season, past)
     return np.resize(season, horizon)
 
 
