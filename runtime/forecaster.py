@@ -1,0 +1,235 @@
+"""Forecasts in the caller's own process: tables or rows in, quantiles on true calendar days out.
+
+Axes: n series, H horizon.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Int64
+
+from foretell.data.answers import forecast_table, raise_refused
+from foretell.data.bundle import ForecasterSpec, Manifest, read_bundle, resolve_bundle
+from foretell.data.calendar import Frequency
+from foretell.data.errors import BundleError, Refusal
+from foretell.data.options import Columns, ForecastOptions
+from foretell.data.panel import Panel, PanelForecast, Rows
+from foretell.data.regular import regularise
+from foretell.data.rows import read_future_rows, read_rows
+from foretell.runtime.panels import forecast_quantiles, input_names
+from foretell.runtime.quantiles import check_levels
+from foretell.runtime.session import Session
+
+GRAPH_FILE = "forecaster.onnx"
+POINT_LEVEL = 0.5
+
+
+class Forecaster:
+    """A loaded forecaster. Many threads may use it at once; a pickled one loads its bundle again.
+
+    Attributes:
+        manifest: What the bundle says of the model.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        device: str = "auto",
+        threads: int | None = None,
+    ) -> None:
+        """Load a bundle.
+
+        Args:
+            path: A bundle's folder, or a model's folder, whose newest version is taken.
+            device: "cpu"; "cuda"; or "auto", which is CUDA where it works and else the CPU.
+            threads: Compute threads; None takes the cores that this process may use.
+
+        Raises:
+            BundleError: The bundle is missing, incomplete, damaged, or holds no forecaster.
+            DeviceError: CUDA was asked for and can't be had.
+            OptionError: `device` or `threads` is none that there is.
+        """
+        bundle = read_bundle(resolve_bundle(path))
+        self.manifest: Manifest = bundle.manifest
+        self._spec = _check_forecaster(bundle.manifest)
+        self._session = Session(bundle, GRAPH_FILE, device=device, threads=threads)
+        self._arguments = (bundle.path, device, threads)
+
+    @property
+    def provider(self) -> str:
+        """The onnxruntime provider in use, such as "CPUExecutionProvider"."""
+        return self._session.provider
+
+    def __reduce__(self) -> tuple[Callable[..., "Forecaster"], tuple[object, ...]]:
+        return _reload, self._arguments
+
+    def __repr__(self) -> str:
+        return f"Forecaster({str(self._arguments[0])!r}, provider={self.provider!r})"
+
+    def forecast(
+        self,
+        df: pd.DataFrame,
+        horizon: int,
+        *,
+        quantiles: Sequence[float] | None = None,
+        level: Sequence[float] | None = None,
+        freq: str | int | None = None,
+        future: pd.DataFrame | None = None,
+        id_col: str = "unique_id",
+        time_col: str = "ds",
+        target_col: str = "y",
+        time_zone: str | None = None,
+        allow_other_frequency: bool = False,
+    ) -> pd.DataFrame:
+        """Forecast every series of a table in long format.
+
+        The columns of the covariates are those that the model was trained with.
+
+        Args:
+            df: A row a step, in any order; missing steps and blank targets are unobserved.
+            horizon: Steps ahead, from each series' own last row.
+            quantiles: Levels to return, inside the range that the model was trained for.
+            level: Central intervals in percent instead: 80 asks for the quantiles 0.1 and 0.9.
+            freq: Frequency of every series; None infers each.
+            future: The known-future covariates over the horizon, where the model has any.
+            id_col: Column of the series' id.
+            time_col: Column of the time stamp, or of the integer step.
+            target_col: Column of the target.
+            time_zone: Zone in which zoned stamps step days, weeks and months.
+            allow_other_frequency: Forecast series of another frequency than the model's.
+
+        Returns:
+            Series by first appearance, `horizon` rows each: id, time, `forecast` (the 0.5 quantile)
+            and a column for each level, `q0.1` and so on.
+
+        Raises:
+            RefusedSeriesError: Some series can't be forecast; it names them and why, and carries
+                the table of all others.
+            TableError: The table as a whole can't be understood.
+            OptionError: An option is out of its range.
+        """
+        options = ForecastOptions.from_call(
+            horizon,
+            quantiles=quantiles,
+            level=level,
+            freq=freq,
+            allow_other_frequency=allow_other_frequency,
+        )
+        columns = Columns(
+            unique_id=id_col,
+            ds=time_col,
+            y=target_col,
+            future_covariates=self._spec.future_covariates,
+            past_covariates=self._spec.past_covariates,
+            static=self._spec.static,
+            time_zone=time_zone,
+        )
+        answer = self.forecast_rows(
+            read_rows(df, columns),
+            None if future is None else read_future_rows(future, columns),
+            options,
+        )
+        table = forecast_table(answer, id_col=id_col, time_col=time_col)
+        raise_refused(answer, table)
+        return table
+
+    def forecast_rows(
+        self, rows: Rows, future: Rows | None, options: ForecastOptions
+    ) -> PanelForecast:
+        """Forecast typed rows: what servers and jobs call.
+
+        Args:
+            rows: The series, with the model's covariates in its order.
+            future: The known-future covariates over the horizon; None where the model has none.
+            options: What to forecast.
+
+        Returns:
+            The answers, and the series refused with their reasons.
+
+        Raises:
+            OptionError: A quantile level lies outside the trained range.
+        """
+        check_levels(self._spec.quantile_levels, options.quantile_levels)
+        panel = regularise(
+            rows,
+            options=options,
+            future=future,
+            future_names=self._spec.future_covariates,
+            model_frequency=self._spec.frequency,
+        )
+        refused = {refusal.position for refusal in panel.refusals}
+        positions = [place for place in rows.positions.tolist() if place not in refused]
+        return self._forecast_panel(panel, positions, options)
+
+    def _forecast_panel(
+        self, panel: Panel, positions: Sequence[int], options: ForecastOptions
+    ) -> PanelForecast:
+        """Forecast a panel whose series stand at `positions` of the caller's input."""
+        levels = (POINT_LEVEL, *options.quantile_levels)
+        quantiles, seen = forecast_quantiles(
+            self._session, self._spec, panel, options.horizon, levels
+        )
+        finite = np.isfinite(quantiles).all(axis=(1, 2))
+        kept = np.flatnonzero(seen & finite)
+        refusals = [
+            Refusal(positions[i], panel.ids[i], self._reason(seen=bool(seen[i])))
+            for i in np.flatnonzero(~(seen & finite)).tolist()
+        ]
+        frequencies = tuple(panel.frequencies[i] for i in kept.tolist())
+        return PanelForecast(
+            ids=panel.ids[kept],
+            frequencies=frequencies,
+            stamp_kind=panel.stamp_kind,
+            time_zone=panel.time_zone,
+            stamps=_stamps(frequencies, panel.last[kept], options.horizon, panel.time_zone),
+            forecast=quantiles[kept, :, 0],
+            quantile_levels=options.quantile_levels,
+            quantiles=quantiles[kept, :, 1:],
+            refusals=tuple(
+                sorted([*panel.refusals, *refusals], key=lambda refusal: refusal.position)
+            ),
+            warnings=panel.warnings,
+        )
+
+    def _reason(self, *, seen: bool) -> str:
+        if not seen:
+            return (
+                f"no value is observed in the last {self._spec.context_length} steps, and the "
+                "model looks no further back; end the series at its last observed value."
+            )
+        return "the model's answer is not finite; give the values in another unit."
+
+
+def _check_forecaster(manifest: Manifest) -> ForecasterSpec:
+    if manifest.forecaster is None:
+        raise BundleError(f"the bundle holds a {manifest.kind}; expected a forecaster.")
+    names = [tensor.name for tensor in manifest.graph(GRAPH_FILE).inputs]
+    expected = input_names(manifest.forecaster)
+    if names != expected:
+        raise BundleError(
+            f"the inputs of {GRAPH_FILE} are {names}; those of this forecaster must be {expected}."
+        )
+    return manifest.forecaster
+
+
+def _stamps(
+    frequencies: Sequence[Frequency],
+    last: Int64[np.ndarray, " n"],
+    horizon: int,
+    time_zone: str | None,
+) -> Int64[np.ndarray, "n H"]:
+    stamps = np.empty((len(last), horizon), dtype=np.int64)
+    series: dict[Frequency, list[int]] = {}
+    for i, frequency in enumerate(frequencies):
+        series.setdefault(frequency, []).append(i)
+    for frequency, alike in series.items():
+        stamps[alike] = frequency.after(last[alike], horizon, time_zone)
+    return stamps
+
+
+def _reload(path: Path, device: str, threads: int | None) -> Forecaster:
+    return Forecaster(path, device=device, threads=threads)
