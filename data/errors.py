@@ -1,8 +1,8 @@
 """The errors that foretell raises for what callers, files and machines do wrong.
 
-Each is a member of one family and of a standard one, so that both `except ForetellError` and `except ValueError`
-do what they say. A message tells what, got, expected, and what to do. Whoever can find several problems at once
-reports all of them.
+Each is a member of one family and of a standard one, so that both `except ForetellError` and
+`except ValueError` do what they say. A message tells what, got, expected, and what to do. Whoever
+can find several problems at once reports all of them.
 """
 
 from collections.abc import Sequence

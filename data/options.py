@@ -21,8 +21,8 @@ class Columns:
         future_covariates: Numeric columns known for the horizon too.
         past_covariates: Numeric columns known for the past only.
         static: Numeric columns constant within a series.
-        time_zone: Zone in which stamps with offsets or zones step days, weeks and months, such as "Europe/Berlin";
-            None keeps a zoned column's own zone, and UTC for text with offsets.
+        time_zone: Zone in which stamps with offsets or zones step days, weeks and months, such as
+            "Europe/Berlin"; None keeps a zoned column's own zone, and UTC for text with offsets.
     """
 
     unique_id: str = "unique_id"
@@ -59,8 +59,10 @@ class ForecastOptions:
     Attributes:
         horizon: Steps ahead, 1 to 100,000.
         quantile_levels: Levels to return, each inside (0, 1), kept in the order given.
-        freq: Frequency of every series (a pandas alias or an integer step); None infers it for each series.
-        allow_other_frequency: Forecast data whose frequency is not the model's instead of refusing it.
+        freq: Frequency of every series (a pandas alias or an integer step); None infers it for each
+            series.
+        allow_other_frequency: Forecast data whose frequency is not the model's instead of refusing
+            it.
     """
 
     horizon: int
@@ -72,7 +74,8 @@ class ForecastOptions:
         problems = []
         if isinstance(self.horizon, bool) or not isinstance(self.horizon, numbers.Integral):
             problems.append(
-                f"horizon is {self.horizon!r}; it must be a whole number of steps, 1 to {MAX_HORIZON:,}."
+                f"horizon is {self.horizon!r}; it must be a whole number of steps, "
+                f"1 to {MAX_HORIZON:,}."
             )
         elif not 1 <= self.horizon <= MAX_HORIZON:
             problems.append(f"horizon is {self.horizon}; it must be 1 to {MAX_HORIZON:,} steps.")
@@ -103,7 +106,8 @@ class ForecastOptions:
         Args:
             horizon: Steps ahead.
             quantiles: Quantile levels inside (0, 1).
-            level: Central intervals in percent, inside (0, 100): 80 asks for the quantiles 0.1 and 0.9.
+            level: Central intervals in percent, inside (0, 100): 80 asks for the quantiles 0.1 and
+                0.9.
             freq: Frequency; None infers it.
             allow_other_frequency: Forecast data of another frequency than the model's.
 
@@ -125,7 +129,7 @@ class ForecastOptions:
 
 def _interval_levels(level: Sequence[float]) -> tuple[float, ...]:
     problems = [
-        f"level {percent!r} is not inside (0, 100); ask for central intervals in percent, such as 80."
+        f"level {percent!r} is not inside (0, 100); ask for central intervals in percent, like 80."
         for percent in level
         if isinstance(percent, bool)
         or not isinstance(percent, numbers.Real)

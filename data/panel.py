@@ -1,12 +1,12 @@
-"""Many series in flat arrays: the form in which data travel from a table to a model and over the wire.
+"""Many series in flat arrays: how data travel from a table to a model and over the wire.
 
-Axes: N rows of all series together, n series, H horizon, C covariates, Q quantiles. The rows of series i are
-`indptr[i]:indptr[i + 1]`. Stamps are int64: nanoseconds since 1970-01-01, in UTC where the table had zones or
-offsets, in the table's own clock where it had none, or plain integer steps.
+Axes: N rows of all series together, n series, H horizon, C covariates, Q quantiles. The rows of
+    series i are
+`indptr[i]:indptr[i + 1]`. Stamps are int64: nanoseconds since 1970-01-01, in UTC where the table
+had zones or offsets, in the table's own clock where it had none, or plain integer steps.
 """
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -14,8 +14,9 @@ from jaxtyping import Float64, Int64
 
 from foretell.data.calendar import Frequency
 from foretell.data.errors import Refusal
+from foretell.data.zones import StampKind
 
-StampKind = Literal["naive", "zoned", "integer"]
+__all__ = ["Panel", "PanelForecast", "Rows", "StampKind"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,12 +28,13 @@ class Rows:
         indptr: Start of each series' rows, and the end.
         stamps: Time stamps or steps.
         stamp_kind: What the stamps are.
-        time_zone: Zone in which calendar frequencies step and answers are stamped; "UTC" for text with offsets.
-            None unless `stamp_kind` is "zoned".
+        time_zone: Zone in which calendar frequencies step and answers are stamped; "UTC" for text
+            with offsets. None unless `stamp_kind` is "zoned".
         target: Data units; NaN where blank. Empty ([0]) for rows of known-future covariates.
         covariates: Columns in the order future, past; NaN where blank.
         static: Columns constant within a series.
-        positions: Position of each series in the caller's input, by first appearance, refused ones counted.
+        positions: Position of each series in the caller's input, by first appearance, refused ones
+            counted.
         refusals: Series refused while typing; they have no rows here and are not among `ids`.
     """
 

@@ -1,0 +1,75 @@
+"""Scaled dot-product attention over several heads, for self- and cross-attention alike.
+
+Axes: B batch, T queries, S keys, C channels (d_model), H heads, D head dimension. Masks say True =
+    may be used.
+"""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from foretell.model.positions import rotate
+
+Rotation = tuple[Float[Tensor, "S D2"], Float[Tensor, "S D2"]]
+
+
+def causal_mask(length: int, device: torch.device | None = None) -> Bool[Tensor, "T T"]:
+    """Return a mask in which each step sees itself and all before it."""
+    steps = torch.arange(length, device=device)
+    return steps[None, :] <= steps[:, None]
+
+
+def attend(
+    queries: Float[Tensor, "B T C"],
+    keys: Float[Tensor, "B S C"],
+    values: Float[Tensor, "B S C"],
+    mask: Bool[Tensor, "#B 1 T S"],
+    num_heads: int,
+) -> Float[Tensor, "B T C"]:
+    """Average the values by softmax(q·k / sqrt(D)) in each head; a row without keys gives zeros.
+
+    Source: Vaswani et al. 2017, "Attention is all you need", eq. 1.
+    """
+    if torch.onnx.is_in_onnx_export():
+        # One standard operator that reads the heads from a 3-D input: no transposes in the graph.
+        output, *_ = torch.onnx.ops.attention(
+            queries, keys, values, mask, q_num_heads=num_heads, kv_num_heads=num_heads
+        )
+        return output
+    batch, steps, channels = queries.shape
+    q, k, v = (x.unflatten(-1, (num_heads, -1)).transpose(1, 2) for x in (queries, keys, values))
+    mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)  # [B H T D]
+    return mixed.transpose(1, 2).reshape(batch, steps, channels)
+
+
+class MultiHeadAttention(nn.Module):
+    """Attention with d_model split over the heads, and 4 d_model² weights (biases aside)."""
+
+    def __init__(self, d_model: int, num_heads: int) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.qkv = nn.Linear(d_model, 3 * d_model, bias=False)
+        self.out = nn.Linear(d_model, d_model, bias=False)
+
+    def forward(
+        self,
+        x: Float[Tensor, "B S C"],
+        mask: Bool[Tensor, "#B 1 T S"],
+        rotation: Rotation | None = None,
+        start: int = 0,
+    ) -> Float[Tensor, "B T C"]:
+        """Let each step from `start` on attend to the steps that `mask` allows: T = S - start."""
+        query_weight, key_weight, value_weight = self.qkv.weight.chunk(3)
+        if start == 0 and not torch.onnx.is_in_onnx_export():
+            queries, keys, values = self.qkv(x).chunk(3, dim=-1)  # each [B S C]
+        else:
+            # In a graph too: three products give three outputs, one would be copied apart by Split.
+            queries = functional.linear(x[:, start:], query_weight)  # [B T C]
+            keys, values = (functional.linear(x, w) for w in (key_weight, value_weight))
+        if rotation is not None:
+            cos, sin = rotation
+            queries = rotate(queries, cos[start:], sin[start:], self.num_heads)
+            keys = rotate(keys, cos, sin, self.num_heads)
+        attended: Tensor = self.out(attend(queries, keys, values, mask, self.num_heads))
+        return attended

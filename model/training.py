@@ -1,0 +1,213 @@
+"""One training loop for every model: AdamW, warm-up and cosine, clipping, averaged weights, resume.
+
+A step depends on the seed and its number alone (batch, dropout), so a run that was killed and
+resumed ends with the same weights as one that never was. Under `torchrun` each process takes its
+part of the same batch, and the loss is that of the whole batch.
+"""
+
+import math
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+
+from foretell.model.checkpoint import Average, Checkpoint, TrainingLog
+from foretell.model.config import TrainingConfig
+
+Batches = Callable[[int], dict[str, Tensor]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainingState:
+    """Where a training stands; reported after every step.
+
+    Attributes:
+        step: Steps done.
+        steps: Steps to do.
+        loss: Loss per target of the last step.
+        learning_rate: Its learning rate.
+        gradient_norm: Its gradient norm before clipping.
+        clipped_share: Share of all steps so far whose gradient was clipped.
+        steps_per_s: Steps per second since the start or the resume.
+        validation_loss: Loss of the last validation; None before the first.
+        best_validation_loss: The least so far.
+        best_step: Its step.
+    """
+
+    step: int
+    steps: int
+    loss: float = math.nan
+    learning_rate: float = 0.0
+    gradient_norm: float = math.nan
+    clipped_share: float = 0.0
+    steps_per_s: float = math.nan
+    validation_loss: float | None = None
+    best_validation_loss: float | None = None
+    best_step: int | None = None
+
+
+Progress = Callable[[TrainingState], None]
+
+
+def train(
+    objective: nn.Module,
+    batches: Batches,
+    *,
+    validation: list[dict[str, Tensor]],
+    config: TrainingConfig,
+    run: Path,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> TrainingState:
+    """Train `objective` in place; it ends holding the averaged weights, the best if validated.
+
+    Args:
+        objective: Maps a batch to (summed loss, number of targets).
+        batches: The whole batch of a step.
+        validation: Batches to validate on; empty for none.
+        config: How to train.
+        run: Folder for the checkpoint and the log.
+        resume: Go on from the checkpoint in `run`, if there is one.
+        progress: Called after every step.
+
+    Returns:
+        The last state.
+    """
+    fabric = _fabric(config)
+    torch.manual_seed(config.seed)
+    optimizer = _optimizer(objective, config)
+    module, optimizer = fabric.setup(objective, optimizer)
+    average = Average(objective, config.ema_decay)
+    checkpoint = Checkpoint(run / "checkpoint.pt", objective, optimizer, average)
+    state, clipped = TrainingState(step=0, steps=config.steps), 0
+    if resume and checkpoint.path.exists():
+        state, clipped = _restored(checkpoint.load(), config)
+    log = TrainingLog(run / "log.csv", after=state.step) if fabric.is_global_zero else None
+    start, first = time.perf_counter(), state.step
+    while state.step < config.steps and not _out_of_patience(state, config):
+        step = state.step
+        rate = learning_rate(step, config)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        loss, norm = _step(fabric, module, optimizer, batches(step), config, step)
+        average.update(objective, step)
+        clipped += norm > config.clip_norm
+        state = replace(
+            state,
+            step=step + 1,
+            loss=loss,
+            learning_rate=rate,
+            gradient_norm=norm,
+            clipped_share=clipped / (step + 1),
+            steps_per_s=(step + 1 - first) / (time.perf_counter() - start),
+        )
+        last = state.step == config.steps
+        if validation and (last or state.step % config.validate_every == 0):
+            state = _validated(state, _validate(fabric, objective, average, validation))
+            if state.best_step == state.step:
+                average.keep_best()
+        if log is not None:
+            log.write(state)
+            if last or state.step % config.checkpoint_every == 0:
+                checkpoint.save({"state": _plain(state), "clipped": int(clipped)})
+        if progress is not None and fabric.is_global_zero:
+            progress(state)
+    average.copy_to(objective, best=bool(validation))
+    return state
+
+
+def learning_rate(step: int, config: TrainingConfig) -> float:
+    """Return the rate of a step (from 0): up in a line to the peak, then down half a cosine."""
+    if step < config.warmup_steps:
+        return config.learning_rate * (step + 1) / config.warmup_steps
+    done = (step - config.warmup_steps) / max(1, config.steps - config.warmup_steps)
+    return config.learning_rate * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
+
+
+def _fabric(config: TrainingConfig) -> Fabric:
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    fabric = Fabric(
+        accelerator="cuda" if torch.cuda.is_available() else "cpu",
+        devices=local,
+        num_nodes=max(1, world // local),
+        strategy="ddp" if world > 1 else "auto",
+        precision="bf16-mixed" if config.precision == "bf16" else "32-true",
+    )
+    fabric.launch()
+    return fabric
+
+
+def _optimizer(objective: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
+    parameters = [p for p in objective.parameters() if p.requires_grad]
+    groups = [
+        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": config.weight_decay},
+        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=config.learning_rate, betas=(0.9, 0.98), fused=True)
+
+
+def _step(
+    fabric: Fabric,
+    module: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    batch: dict[str, Tensor],
+    config: TrainingConfig,
+    step: int,
+) -> tuple[float, float]:
+    """Take one step; return the loss per target and the gradient's norm before clipping."""
+    torch.manual_seed((config.seed * 1_000_003 + step) * fabric.world_size + fabric.global_rank)
+    module.train()
+    part = {k: v[fabric.global_rank :: fabric.world_size] for k, v in batch.items()}
+    total, count = module(**fabric.to_device(part))
+    sums = torch.stack((total.detach(), count))
+    if fabric.world_size > 1:
+        torch.distributed.all_reduce(sums)
+    targets = sums[1].clamp(min=1.0)
+    optimizer.zero_grad(set_to_none=True)
+    # DDP averages the gradients of the processes; the loss is a sum over all of them.
+    fabric.backward(total * (fabric.world_size / targets))
+    norm = torch.nn.utils.clip_grad_norm_(module.parameters(), config.clip_norm)
+    optimizer.step()
+    return float(sums[0] / targets), float(norm)
+
+
+@torch.no_grad()
+def _validate(
+    fabric: Fabric, objective: nn.Module, average: Average, batches: list[dict[str, Tensor]]
+) -> float:
+    """Return the averaged weights' loss per target."""
+    objective.eval()
+    with average.swapped_into(objective), fabric.autocast():
+        sums = [torch.stack(objective(**fabric.to_device(batch))).double() for batch in batches]
+    total, count = torch.stack(sums).sum(dim=0).tolist()
+    return float(total / max(1.0, count))
+
+
+def _validated(state: TrainingState, loss: float) -> TrainingState:
+    state = replace(state, validation_loss=loss)
+    if state.best_validation_loss is None or loss < state.best_validation_loss:
+        state = replace(state, best_validation_loss=loss, best_step=state.step)
+    return state
+
+
+def _out_of_patience(state: TrainingState, config: TrainingConfig) -> bool:
+    if not config.patience or state.best_step is None:
+        return False
+    return state.step - state.best_step >= config.patience * config.validate_every
+
+
+def _plain(state: TrainingState) -> dict[str, float | int | None]:
+    return {name: getattr(state, name) for name in TrainingState.__slots__}
+
+
+def _restored(extra: dict[str, object], config: TrainingConfig) -> tuple[TrainingState, int]:
+    state = TrainingState(**extra["state"])  # type: ignore[arg-type]
+    clipped = extra["clipped"]
+    assert isinstance(clipped, int)
+    return replace(state, steps=config.steps), clipped
