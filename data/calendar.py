@@ -1,0 +1,325 @@
+"""Frequencies: their names, and the calendar grid each of them steps on.
+
+Every unit cuts time into ticks (days, hours, ..., plain steps) and numbers the ticks that lie on its grid: days for
+`D`, working days for `B`, months for `ME`. Stepping is adding to that number, and a tick is on the grid where number
+and tick are each other's inverse. So month ends come from the month, and nothing drifts.
+"""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Int64
+
+from foretell.data.errors import FrequencyError, OptionError
+from foretell.data.zones import DAY_NS, from_wall, split_days
+
+WEEKDAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
+MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+
+# Units that step by a fixed time, in nanoseconds: they count instants, whatever the local clock does.
+CLOCK_NS = {
+    "ns": 1,
+    "us": 1_000,
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "min": 60_000_000_000,
+    "h": 3_600_000_000_000,
+}
+# Units that step by months: their length, and the month (from 0) that the bare name is anchored to.
+_MONTHS = {
+    "ME": (1, 0),
+    "MS": (1, 0),
+    "QE": (3, 11),
+    "QS": (3, 0),
+    "YE": (12, 11),
+    "YS": (12, 0),
+}
+MONTH_UNITS = _MONTHS | {f"B{unit}": length for unit, length in _MONTHS.items()}
+UNITS = ("integer", *CLOCK_NS, "D", "B", "W", *MONTH_UNITS)
+
+_OLD_NAMES = {
+    **{"H": "h", "T": "min", "S": "s", "L": "ms", "U": "us", "N": "ns"},
+    **{"d": "D", "b": "B", "w": "W"},
+    **{"M": "ME", "BM": "BME", "Q": "QE", "BQ": "BQE"},
+    **{"A": "YE", "Y": "YE", "BA": "BYE", "BY": "BYE", "AS": "YS", "BAS": "BYS"},
+}
+_KNOWN = (
+    "an integer step, ns, us, ms, s, min, h, D, B (business day), W or W-MON to W-SUN, ME and MS (month end and "
+    "start), QE-DEC, QS-JAN, YE-DEC, YS-JAN and their like, BME, BMS, BQE, BQS, BYE, BYS (first or last business "
+    "day), each with a multiple if need be, such as 15min"
+)
+_LONGEST_STEP_NS = 100 * 366 * DAY_NS
+_LAST_STAMP = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Frequency:
+    """A step in time, and the grid it walks on.
+
+    Make one with `Frequency.parse`. Equal frequencies walk the same grid.
+
+    Attributes:
+        unit: "integer" for plain steps, or the bare pandas alias: "h", "D", "W", "ME", "BQS", ...
+        multiple: Units in one step, at least 1.
+        anchor: Weekday on which a "W" falls, or a month in which a quarter or year ends or starts; else "".
+    """
+
+    unit: str
+    multiple: int = 1
+    anchor: str = ""
+
+    @classmethod
+    def parse(cls, text: "str | int | Frequency") -> "Frequency":
+        """Read a frequency: a pandas alias, old ("H", "M", "A-JUN") or new ("h", "ME", "YE-JUN"), or an integer step.
+
+        Raises:
+            FrequencyError: The frequency is unknown; the message lists the known ones.
+        """
+        if isinstance(text, Frequency):
+            return text
+        # bool is an int; `True` as a frequency is a mistake.
+        known = not isinstance(text, bool)
+        name = str(text).strip()
+        match = re.fullmatch(r"(\d*)\s*([A-Za-z]*)(?:-([A-Za-z]{3}))?", name) if known else None
+        if match is None or not name:
+            raise FrequencyError(f"frequency {text!r} is unknown; give {_KNOWN}.")
+        digits, word, anchor = match[1], match[2], (match[3] or "").upper()
+        unit = _OLD_NAMES.get(word, word) if word else "integer"
+        if name == "m":
+            raise FrequencyError(
+                "frequency 'm' may be minutes or months; give 'min', 'ME' (month end) or 'MS' (month start)."
+            )
+        if unit not in UNITS or (word == "integer"):
+            raise FrequencyError(f"frequency {text!r} is unknown; give {_KNOWN}.")
+        multiple = int(digits) if digits else 1
+        frequency = cls(unit, multiple, _normal_anchor(unit, anchor, name))
+        if not 1 <= multiple or frequency._longest_step > _LONGEST_STEP_NS:
+            raise FrequencyError(
+                f"frequency {text!r} has the multiple {multiple}; a step must be at least 1 unit and at most 100 years."
+            )
+        return frequency
+
+    @property
+    def alias(self) -> str:
+        """The canonical name, which `parse` reads back: "h", "15min", "W-SUN", "QE-DEC", "5"."""
+        if self.is_integer:
+            return str(self.multiple)
+        times = "" if self.multiple == 1 else str(self.multiple)
+        return f"{times}{self.unit}" + (f"-{self.anchor}" if self.anchor else "")
+
+    def __str__(self) -> str:
+        return self.alias
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether this is a plain step without a calendar."""
+        return self.unit == "integer"
+
+    @property
+    def is_calendar(self) -> bool:
+        """Whether this steps on the local clock: days, weeks, months and longer. Hours and shorter count instants."""
+        return not self.is_integer and self.unit not in CLOCK_NS
+
+    @property
+    def season_length(self) -> int:
+        """Steps in the main season; 1 where there is none, or where it is no whole number of steps.
+
+        A day for steps of a minute up to a day, an hour for seconds, a second below. A week for days and business
+        days, a year for weeks, months and quarters: h 24, min 1440, D 7, B 5, W 52, ME 12, QE 4, YE 1, integers 1.
+        """
+        season = {"D": 7, "B": 5, "W": 52}.get(self.unit, 1)
+        if self.unit in MONTH_UNITS:
+            season = 12 // MONTH_UNITS[self.unit][0]
+        elif self.unit in CLOCK_NS:
+            step = self.multiple * CLOCK_NS[self.unit]
+            limits = ((CLOCK_NS["min"], DAY_NS), (CLOCK_NS["s"], CLOCK_NS["h"]), (1, CLOCK_NS["s"]))
+            whole = next(whole for least, whole in limits if step >= least)
+            season = whole // CLOCK_NS[self.unit]
+        return season // self.multiple if season % self.multiple == 0 else 1
+
+    def same_rhythm(self, other: "Frequency") -> bool:
+        """Whether steps are equally long, wherever they are anchored.
+
+        A model of months serves month ends and month starts alike, one of weeks serves every weekday, 60min is h,
+        24h is D, 3ME is QE, and plain integer steps, which have no length, are all alike.
+        """
+        return self._rhythm == other._rhythm
+
+    def after(
+        self, last: Int64[np.ndarray, " n"], horizon: int, time_zone: str | None = None
+    ) -> Int64[np.ndarray, "n H"]:
+        """Find the stamps of the next steps.
+
+        Hours and shorter step from instant to instant; days and longer keep the local time of day in `time_zone`
+        (where the clock skips it, the first instant after the skip; where it comes twice, the first).
+
+        Args:
+            last: Stamps on this frequency's grid.
+            horizon: Number of steps.
+            time_zone: Zone of the local clock; None where stamps have no zone.
+
+        Raises:
+            OptionError: A step would lie past the last stamp that can be written (year 2262).
+        """
+        if not self.reaches(last, horizon).all():
+            raise OptionError(
+                f"{horizon} steps of {self.alias!r} lead past the last stamp that can be written "
+                "(year 2262, or 2**63 for integers); ask for a shorter horizon."
+            )
+        starts, which = np.unique(last, return_inverse=True)
+        ticks, phase = self._split(starts, time_zone)
+        numbers = self._number(ticks)[:, None] + self.multiple * np.arange(1, horizon + 1)
+        stamps = self._tick(numbers) * self._tick_ns + phase[:, None]
+        if self.is_calendar:
+            stamps = from_wall(stamps.ravel(), time_zone).reshape(stamps.shape)
+        return stamps[which]
+
+    def reaches(self, last: Int64[np.ndarray, " n"], horizon: int) -> Bool[np.ndarray, " n"]:
+        """Whether `horizon` steps after each stamp can be written as a stamp (a little on the safe side)."""
+        slack = 0 if self.is_integer else 4 * DAY_NS
+        latest = _LAST_STAMP - slack - horizon * self._longest_step
+        if latest < -_LAST_STAMP:
+            return np.zeros(len(last), dtype=bool)
+        return last <= latest
+
+    def positions(
+        self,
+        stamps: Int64[np.ndarray, " N"],
+        origins: Int64[np.ndarray, " n"],
+        series: Int64[np.ndarray, " N"],
+        time_zone: str | None = None,
+    ) -> tuple[Int64[np.ndarray, " N"], Bool[np.ndarray, " N"]]:
+        """Count the steps from its series' origin to each stamp.
+
+        Args:
+            stamps: Stamps of all series.
+            origins: One stamp a series, from which its grid is laid.
+            series: Series of each stamp, an index into `origins`.
+            time_zone: Zone of the local clock; None where stamps have no zone.
+
+        Returns:
+            Steps from the origin (negative before it), and whether the stamp lies on the grid; the steps of one
+            that doesn't mean nothing.
+        """
+        origin_ticks, origin_phase = self._split(origins, time_zone)
+        ticks, phase = self._split(stamps, time_zone)
+        numbers = self._number(ticks)
+        steps = numbers - self._number(origin_ticks)[series]
+        on_grid = phase == origin_phase[series]
+        if self.unit in {"B", "W"} or self.unit in MONTH_UNITS:
+            on_grid &= self._tick(numbers) == ticks
+        if self.multiple > 1:
+            steps, rest = np.divmod(steps, self.multiple)
+            on_grid &= rest == 0
+        return steps, on_grid
+
+    @property
+    def _tick_ns(self) -> int:
+        return 1 if self.is_integer else CLOCK_NS.get(self.unit, DAY_NS)
+
+    @property
+    def _longest_step(self) -> int:
+        # Integers count their own units; five business days take a week.
+        if self.unit in MONTH_UNITS:
+            return self.multiple * MONTH_UNITS[self.unit][0] * 31 * DAY_NS
+        return self.multiple * {"W": 7 * DAY_NS, "B": DAY_NS * 7 // 5}.get(self.unit, self._tick_ns)
+
+    @property
+    def _rhythm(self) -> tuple[str, int]:
+        if self.is_integer:
+            return ("integer", 1)
+        if self.unit in MONTH_UNITS:
+            return ("months", self.multiple * MONTH_UNITS[self.unit][0])
+        if self.unit == "B":
+            return ("business days", self.multiple)
+        return ("time", self._longest_step)
+
+    @property
+    def _offset(self) -> int:
+        """The first tick, or month, from 1970-01-01 on that a number falls on."""
+        if self.unit == "W":
+            return (WEEKDAYS.index(self.anchor) + 4) % 7  # 1970-01-05 was a Monday
+        return MONTHS.index(self.anchor) % MONTH_UNITS[self.unit][0] if self.anchor else 0
+
+    def _split(
+        self, stamps: Int64[np.ndarray, " N"], time_zone: str | None
+    ) -> tuple[Int64[np.ndarray, " N"], Int64[np.ndarray, " N"]]:
+        if self.is_integer:
+            return stamps, np.zeros_like(stamps)
+        if self.is_calendar:
+            return split_days(stamps, time_zone)
+        ticks, phase = np.divmod(stamps, self._tick_ns)
+        return ticks, phase
+
+    def _number(self, ticks: Int64[np.ndarray, "..."]) -> Int64[np.ndarray, "..."]:
+        """Number the step that a tick lies in."""
+        if self.unit == "B":
+            weeks, weekdays = np.divmod(ticks + 3, 7)  # 1969-12-29 was a Monday
+            return 5 * weeks + np.minimum(weekdays, 4)
+        if self.unit == "W":
+            return (ticks - self._offset) // 7
+        if self.unit in MONTH_UNITS:
+            return (month_numbers(ticks) - self._offset) // MONTH_UNITS[self.unit][0]
+        return ticks
+
+    def _tick(self, numbers: Int64[np.ndarray, "..."]) -> Int64[np.ndarray, "..."]:
+        """Find the tick of a number."""
+        if self.unit == "B":
+            weeks, weekdays = np.divmod(numbers, 5)
+            return 7 * weeks + weekdays - 3
+        if self.unit == "W":
+            return 7 * numbers + self._offset
+        if self.unit in MONTH_UNITS:
+            months = numbers * MONTH_UNITS[self.unit][0] + self._offset
+            return month_edges(months, self.unit)
+        return numbers
+
+
+def month_numbers(days: Int64[np.ndarray, "..."]) -> Int64[np.ndarray, "..."]:
+    """Number the months of days, from January 1970 on."""
+    return days.astype("M8[D]").astype("M8[M]").astype(np.int64)
+
+
+def month_edges(months: Int64[np.ndarray, "..."], unit: str) -> Int64[np.ndarray, "..."]:
+    """Find the day on which a month ends or starts; its last or first business day for units with a B."""
+    at_end = unit.endswith("E")
+    days = (months + at_end).astype("M8[M]").astype("M8[D]").astype(np.int64) - at_end
+    if unit.startswith("B"):
+        weekdays = (days + 3) % 7
+        days = days + (
+            -np.maximum(weekdays - 4, 0) if at_end else np.where(weekdays > 4, 7 - weekdays, 0)
+        )
+    return days
+
+
+def _normal_anchor(unit: str, anchor: str, name: str) -> str:
+    """Name an anchor so that equal grids have equal names: quarters are named as pandas' defaults are."""
+    if unit == "W":
+        if anchor and anchor not in WEEKDAYS:
+            raise FrequencyError(
+                f"frequency {name!r} is anchored to {anchor!r}; give a weekday, {', '.join(WEEKDAYS)}."
+            )
+        return anchor or "SUN"
+    length, default = MONTH_UNITS.get(unit, (0, 0))
+    if length in {3, 12}:
+        if anchor and anchor not in MONTHS:
+            raise FrequencyError(
+                f"frequency {name!r} is anchored to {anchor!r}; give a month, {', '.join(MONTHS)}."
+            )
+        return anchor_month(unit, MONTHS.index(anchor) if anchor else default)
+    if anchor:
+        raise FrequencyError(
+            f"frequency {name!r} has the anchor {anchor!r}; only weeks, quarters and years have one. "
+            f"Give {name.split('-', 1)[0]!r}."
+        )
+    return ""
+
+
+def anchor_month(unit: str, month: int) -> str:
+    """Name the anchor of a quarter or year unit that has an edge in a month (from 0, any year)."""
+    length = MONTH_UNITS[unit][0]
+    if length == 1:
+        return ""
+    first = 9 if length == 3 and unit.endswith("E") else 0
+    return MONTHS[first + month % length]

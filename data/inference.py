@@ -1,0 +1,261 @@
+"""What frequency do stamps step by? Answered for all series at once, and never by a guess.
+
+Axes: N stamps of all series together, n series. A series is `stamps[indptr[i]:indptr[i + 1]]`, rising.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Int64
+
+from foretell.data.calendar import (
+    CLOCK_NS,
+    MONTH_UNITS,
+    UNITS,
+    WEEKDAYS,
+    Frequency,
+    anchor_month,
+    month_edges,
+    month_numbers,
+)
+from foretell.data.errors import FrequencyError
+from foretell.data.zones import StampKind, describe_stamp, split_days
+
+_EDGES = ("ME", "MS", "BME", "BMS")  # calendar edges come first where both fit
+_CLOCK_UNITS = tuple(sorted(CLOCK_NS, key=CLOCK_NS.__getitem__, reverse=True))
+
+
+def infer(
+    stamps: Int64[np.ndarray, " N"], kind: StampKind, time_zone: str | None = None
+) -> Frequency:
+    """Infer the frequency of one series; gaps don't matter as long as the commonest step is the true one.
+
+    Args:
+        stamps: Rising stamps.
+        kind: What the stamps are.
+        time_zone: Zone of the local clock; None where stamps have no zone.
+
+    Raises:
+        FrequencyError: There are fewer than two stamps, they fit several frequencies, or some are off the grid.
+    """
+    found = candidates(stamps, np.array([0, len(stamps)]), kind, time_zone)[0]
+    if len(found) != 1:
+        raise FrequencyError(explain(found, len(stamps)))
+    _, on_grid = found[0].positions(stamps, stamps[:1], np.zeros(len(stamps), np.int64), time_zone)
+    if not on_grid.all():
+        first = describe_stamp(stamps[np.argmin(on_grid)], kind, time_zone)
+        raise FrequencyError(
+            f"the stamps step by {found[0].alias!r} most often, but {first} is off that grid; give the frequency."
+        )
+    return found[0]
+
+
+def explain(found: tuple[Frequency, ...], num_rows: int) -> str:
+    """Say why no frequency could be inferred, and what to do."""
+    if not found:
+        rows = "1 row" if num_rows == 1 else f"{num_rows} rows"
+        return (
+            f"its frequency can't be inferred from {rows}, 2 are needed; give the frequency (freq)."
+        )
+    names = " or ".join(repr(frequency.alias) for frequency in found)
+    return f"its {num_rows} rows may step by {names}; give the frequency (freq)."
+
+
+def anchored_at(
+    frequency: Frequency, stamp: int, kind: StampKind, time_zone: str | None
+) -> Frequency | None:
+    """Find the frequency of the same rhythm that a lone stamp lies on: W-SUN becomes W-MON on a Monday.
+
+    None where there is none: plain steps for a date, or months for a day that is neither first nor last.
+    """
+    if frequency.is_integer != (kind == "integer"):
+        return None
+    if not frequency.is_calendar:
+        return frequency
+    day = split_days(np.array([stamp]), time_zone)[0]
+    if frequency.unit == "W":
+        return Frequency("W", frequency.multiple, WEEKDAYS[int(day[0] + 3) % 7])
+    if frequency.unit not in MONTH_UNITS:
+        return frequency
+    months = frequency.multiple * MONTH_UNITS[frequency.unit][0]
+    month = month_numbers(day)
+    for edge in _EDGES:
+        if month_edges(month, edge)[0] == day[0]:
+            return _month_frequency(edge, months, int(month[0]) % 12)
+    return None
+
+
+def candidates(
+    stamps: Int64[np.ndarray, " N"],
+    indptr: Int64[np.ndarray, " n1"],
+    kind: StampKind,
+    time_zone: str | None = None,
+) -> list[tuple[Frequency, ...]]:
+    """Find the frequencies that each series may step by: none (fewer than two rows), one, or several.
+
+    Stamps of the same time of day step by months where all lie on month ends or starts, by weeks where all steps are
+    weeks, by business days where no weekend has a row and a Friday is followed by a Monday, otherwise by days. All
+    others step by a fixed time. Days from Monday to Friday without a weekend between may be either: two candidates.
+    """
+    counts = np.diff(indptr)
+    found: list[tuple[Frequency, ...]] = [()] * len(counts)
+    enough = np.flatnonzero(counts >= 2)
+    if not enough.size:
+        return found
+    if enough.size < counts.size:
+        stamps = stamps[np.repeat(counts >= 2, counts)]
+        counts = counts[enough]
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+    steps = _Segments.differences(stamps, indptr)
+    if kind == "integer":
+        codes = _codes("integer", np.maximum(steps.mode(), 1))
+    else:
+        codes = _clock_codes(steps)
+        days, time_of_day = split_days(stamps, time_zone)
+        times = _Segments(time_of_day, indptr)
+        daily = times.minimum() == times.maximum()
+        if daily.any():
+            codes[daily] = _calendar_codes(_Segments(days, indptr).take(daily))
+    distinct, which = np.unique(codes, axis=0, return_inverse=True)
+    decoded = [_decode(code) for code in distinct]
+    for series, code in zip(enough.tolist(), which.ravel().tolist(), strict=True):
+        found[series] = decoded[code]
+    return found
+
+
+# A code is [unit, multiple, anchor, may also be business days]: numbers, so that many series are told apart at once.
+
+
+def _codes(
+    unit: str, multiple: Int64[np.ndarray, " n"], anchor: Int64[np.ndarray, " n"] | int = 0
+) -> Int64[np.ndarray, "n 4"]:
+    codes = np.zeros((len(multiple), 4), dtype=np.int64)
+    codes[:, 0] = UNITS.index(unit)
+    codes[:, 1] = multiple
+    codes[:, 2] = anchor
+    return codes
+
+
+def _decode(code: Int64[np.ndarray, " 4"]) -> tuple[Frequency, ...]:
+    unit, multiple, anchor = UNITS[code[0]], int(code[1]), int(code[2])
+    if unit == "W":
+        found = Frequency(unit, multiple, WEEKDAYS[anchor])
+    elif unit in _EDGES:
+        found = _month_frequency(unit, multiple, anchor)
+    else:
+        found = Frequency(unit, multiple)
+    return (found, Frequency("B")) if code[3] else (found,)
+
+
+def _month_frequency(edge: str, months: int, month: int) -> Frequency:
+    for length, letter in ((12, "Y"), (3, "Q")):
+        if months % length == 0:
+            unit = edge.replace("M", letter)
+            return Frequency(unit, months // length, anchor_month(unit, month % length))
+    return Frequency(edge, months)
+
+
+def _clock_codes(steps: "_Segments") -> Int64[np.ndarray, "n 4"]:
+    mode = np.maximum(steps.mode(), 1)
+    codes = _codes("ns", mode)
+    for unit in reversed(_CLOCK_UNITS):
+        whole = mode % CLOCK_NS[unit] == 0
+        codes[whole] = _codes(unit, mode[whole] // CLOCK_NS[unit])
+    return codes
+
+
+def _calendar_codes(days: "_Segments") -> Int64[np.ndarray, "n 4"]:
+    steps = _Segments.differences(days.values, days.indptr)
+    mode = np.maximum(steps.mode(), 1)
+    codes = _codes("D", mode)
+    _mark_business_days(codes, days, steps)
+    weekly = (mode % 7 == 0) & steps.all(steps.values % 7 == 0)
+    first = days.values[days.indptr[:-1]]
+    codes[weekly] = _codes("W", mode[weekly] // 7, (first[weekly] + 3) % 7)
+    monthly = np.flatnonzero(steps.minimum() >= 28)
+    if monthly.size:
+        codes[monthly] = _month_codes(days.take(monthly), codes[monthly])
+    return codes
+
+
+def _mark_business_days(
+    codes: Int64[np.ndarray, "n 4"], days: "_Segments", steps: "_Segments"
+) -> None:
+    weeks, weekdays = np.divmod(days.values + 3, 7)
+    working = days.all(weekdays < 5)
+    if not working.any():
+        return
+    numbers = _Segments.differences(5 * weeks + weekdays, days.indptr)
+    possible = working & (numbers.mode() == 1)
+    # A step of one business day and three days: from a Friday to a Monday.
+    over_weekend = ~steps.all((steps.values != 3) | (numbers.values != 1))
+    mode = codes[:, 1]
+    certain = possible & over_weekend & ((mode == 1) | ~steps.all(steps.values % 3 == 0))
+    codes[possible & ~certain, 3] = 1
+    codes[certain] = _codes("B", np.ones(int(certain.sum()), dtype=np.int64))
+
+
+def _month_codes(
+    days: "_Segments", otherwise: Int64[np.ndarray, "n 4"]
+) -> Int64[np.ndarray, "n 4"]:
+    months = month_numbers(days.values)
+    mode = np.maximum(_Segments.differences(months, days.indptr).mode(), 1)
+    first = months[days.indptr[:-1]] % 12
+    codes = otherwise.copy()
+    for edge in reversed(_EDGES):
+        fits = days.all(month_edges(months, edge) == days.values)
+        codes[fits] = _codes(edge, mode[fits], first[fits])
+    return codes
+
+
+@dataclass(frozen=True, slots=True)
+class _Segments:
+    """Values of all series in one array; every series has at least one."""
+
+    values: Int64[np.ndarray, " N"]
+    indptr: Int64[np.ndarray, " n1"]
+
+    @classmethod
+    def differences(
+        cls, values: Int64[np.ndarray, " N"], indptr: Int64[np.ndarray, " n1"]
+    ) -> "_Segments":
+        inside = np.ones(len(values) - 1, dtype=bool)
+        inside[indptr[1:-1] - 1] = False
+        return cls(np.diff(values)[inside], indptr - np.arange(len(indptr)))
+
+    def take(self, series: Bool[np.ndarray, " n"] | Int64[np.ndarray, " m"]) -> "_Segments":
+        counts = np.diff(self.indptr)
+        keep = np.zeros(len(counts), dtype=bool)
+        keep[series] = True
+        if keep.all():
+            return self
+        indptr = np.concatenate([[0], np.cumsum(counts[keep])])
+        return _Segments(self.values[np.repeat(keep, counts)], indptr)
+
+    def minimum(self) -> Int64[np.ndarray, " n"]:
+        return np.minimum.reduceat(self.values, self.indptr[:-1])
+
+    def maximum(self) -> Int64[np.ndarray, " n"]:
+        return np.maximum.reduceat(self.values, self.indptr[:-1])
+
+    def all(self, truth: Bool[np.ndarray, " N"]) -> Bool[np.ndarray, " n"]:
+        return np.logical_and.reduceat(truth, self.indptr[:-1])
+
+    def mode(self) -> Int64[np.ndarray, " n"]:
+        """The commonest value of each series; the smallest of those that are equally common."""
+        mode = self.minimum()
+        mixed = np.flatnonzero(mode != self.maximum())
+        if not mixed.size:
+            return mode
+        part = self.take(mixed)
+        series = np.repeat(np.arange(mixed.size), np.diff(part.indptr))
+        order = np.lexsort((part.values, series))
+        values, series = part.values[order], series[order]
+        starts = np.flatnonzero(
+            np.r_[True, (values[1:] != values[:-1]) | (series[1:] != series[:-1])]
+        )
+        counts = np.diff(np.r_[starts, len(values)])
+        runs = np.lexsort((values[starts], -counts, series[starts]))
+        best = runs[np.r_[True, np.diff(series[starts][runs]) > 0]]
+        mode[mixed] = values[starts][best]
+        return mode

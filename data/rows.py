@@ -1,0 +1,199 @@
+"""From a long table to typed rows, grouped by series; the one place where a table's types are judged.
+
+What is wrong with the table as a whole is a `TableError`; what is wrong with one series is its `Refusal`, and the
+others go on. Nothing is sorted, filled or dropped here: that is `foretell.data.regular`.
+"""
+
+import difflib
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float64, Int64
+
+from foretell.data.errors import Refusal, TableError
+from foretell.data.options import Columns
+from foretell.data.panel import Rows
+from foretell.data.stamps import Stamps, read_stamps
+from foretell.data.values import RowProblem, read_numbers, row_name
+
+
+def read_rows(df: pd.DataFrame, columns: Columns) -> Rows:
+    """Read a long table of history: one row a series and step.
+
+    Args:
+        df: Columns `columns.unique_id`, `columns.ds`, `columns.y` and the named covariates; others are left alone.
+        columns: The names of the columns.
+
+    Raises:
+        TableError: The table as a whole can't be read: columns are missing, have a type that can't be used, rows
+            without an id, or no rows at all. All problems are reported.
+    """
+    numeric = (columns.y, *columns.future_covariates, *columns.past_covariates)
+    table = _Table(df, columns, numeric, columns.static)
+    return table.group(target=table.numbers[:, 0], covariates=table.numbers[:, 1:])
+
+
+def read_future_rows(df: pd.DataFrame, columns: Columns) -> Rows:
+    """Read a long table of known-future covariates: `columns.unique_id`, `columns.ds` and `future_covariates`.
+
+    The target is empty and there are no static columns. Raises as `read_rows` does.
+    """
+    table = _Table(df, columns, columns.future_covariates, ())
+    return table.group(target=np.empty(0), covariates=table.numbers)
+
+
+class _Table:
+    """The typed columns of a table, with what is wrong in which rows."""
+
+    def __init__(
+        self, df: pd.DataFrame, columns: Columns, numeric: Sequence[str], static: Sequence[str]
+    ) -> None:
+        _check_columns(df, [columns.unique_id, columns.ds, *numeric, *static])
+        self.problems: list[RowProblem] = []
+        self.static_names = static
+        self.row_count = len(df)
+        errors: list[str] = []
+        for read in (
+            lambda: self._read_ids(df[columns.unique_id]),
+            lambda: self._read_stamps(df[columns.ds], columns.time_zone),
+        ):
+            try:
+                read()
+            except TableError as error:
+                errors += error.problems
+        self.numbers = self._read_numbers(df, numeric, errors)
+        self.static = self._read_numbers(df, static, errors)
+        if errors:
+            raise TableError(errors)
+
+    def _read_ids(self, column: pd.Series) -> None:
+        try:
+            codes, self.ids = pd.factorize(column)
+        except TypeError as error:
+            raise TableError(
+                f"id column {column.name!r} holds values that can't be ids ({error}); use text or integers."
+            ) from error
+        self.codes = codes.astype(np.int64)
+        if isinstance(self.ids, pd.CategoricalIndex):
+            self.ids = self.ids.remove_unused_categories()
+        blank = np.array([isinstance(name, str) and not name.strip() for name in self.ids], bool)
+        missing = np.flatnonzero((codes < 0) | (blank[codes] if blank.any() else False))
+        if missing.size:
+            rows = ", ".join(row_name(int(row)) for row in missing[:5])
+            more = f" and {missing.size - 5} more rows" if missing.size > 5 else ""
+            raise TableError(
+                f"id column {column.name!r} is blank in {rows}{more}; these rows may belong to any series. "
+                "Give each row its id."
+            )
+
+    def _read_stamps(self, column: pd.Series, time_zone: str | None) -> None:
+        self.stamps: Stamps = read_stamps(column, time_zone)
+        self.problems += self.stamps.problems
+
+    def _read_numbers(
+        self, df: pd.DataFrame, names: Sequence[str], errors: list[str]
+    ) -> Float64[np.ndarray, "N C"]:
+        table = np.empty((self.row_count, len(names)), order="F")
+        for place, name in enumerate(names):
+            try:
+                table[:, place], problems = read_numbers(df[name])
+            except TableError as error:
+                errors += error.problems
+            else:
+                self.problems += problems
+        return table
+
+    def group(
+        self, *, target: Float64[np.ndarray, " M"], covariates: Float64[np.ndarray, "N C"]
+    ) -> Rows:
+        """Put the rows of each series together, and the refused series aside."""
+        reasons = self._reasons()
+        count = len(self.ids)
+        order: Int64[np.ndarray, " N"] | slice = slice(None)
+        if (np.diff(self.codes) < 0).any():
+            order = np.argsort(self.codes, kind="stable")
+        counts = np.bincount(self.codes, minlength=count)
+        starts = np.cumsum(counts) - counts
+        static = self._constant(self.static[order], starts, reasons)
+        keep = np.ones(count, dtype=bool)
+        keep[list(reasons)] = False
+        if reasons:
+            rows = np.repeat(keep, counts)
+            order = np.arange(self.row_count)[order][rows]
+        return Rows(
+            ids=self.ids[keep],
+            indptr=np.concatenate([[0], np.cumsum(counts[keep])]),
+            stamps=self.stamps.values[order],
+            stamp_kind=self.stamps.kind,
+            time_zone=self.stamps.time_zone,
+            target=target[order] if len(target) else target,
+            covariates=covariates[order],
+            static=static[keep],
+            positions=np.flatnonzero(keep),
+            refusals=tuple(
+                Refusal(series, self.ids[series], " ".join(reasons[series]))
+                for series in sorted(reasons)
+            ),
+        )
+
+    def _reasons(self) -> dict[int, list[str]]:
+        """Write, for each series with wrong rows, a sentence a problem that names the first of its rows."""
+        reasons: dict[int, list[str]] = {}
+        for problem in self.problems:
+            series, first, counts = np.unique(
+                self.codes[problem.rows], return_index=True, return_counts=True
+            )
+            for code, place, count in zip(series, first, counts, strict=True):
+                sentence = problem.describe(int(problem.rows[place]))
+                if count > 1:
+                    sentence += f" So are {count - 1} more of its rows."
+                reasons.setdefault(int(code), []).append(sentence)
+        return reasons
+
+    def _constant(
+        self,
+        static: Float64[np.ndarray, "N S"],
+        starts: Int64[np.ndarray, " n"],
+        reasons: dict[int, list[str]],
+    ) -> Float64[np.ndarray, "n S"]:
+        """Take each series' one value of each static column; blanks beside a value don't matter."""
+        if not self.static_names:
+            return np.empty((len(starts), 0))
+        lowest = np.fmin.reduceat(static, starts, axis=0)
+        highest = np.fmax.reduceat(static, starts, axis=0)
+        for series, place in np.argwhere(~(lowest == highest)).tolist():
+            name = self.static_names[place]
+            low, high = lowest[series, place], highest[series, place]
+            sentence = (
+                f"static column {name!r} is blank; give the series a value."
+                if np.isnan(low)
+                else f"static column {name!r} holds both {low:g} and {high:g}; give the series one value."
+            )
+            reasons.setdefault(series, []).append(sentence)
+        return lowest
+
+
+def _check_columns(df: pd.DataFrame, names: Sequence[str]) -> None:
+    if not isinstance(df, pd.DataFrame):
+        raise TableError(f"the table is a {type(df).__name__}; give a pandas DataFrame.")
+    there = list(df.columns)
+    problems = [_missing_column(df, name) for name in names if name not in there]
+    problems += [
+        f"the table has {there.count(name)} columns named {name!r}; keep one."
+        for name in names
+        if there.count(name) > 1
+    ]
+    if not problems and df.empty:
+        problems = ["the table has no rows; give each series at least one."]
+    if problems:
+        raise TableError(problems)
+
+
+def _missing_column(df: pd.DataFrame, name: str) -> str:
+    there = [str(column) for column in df.columns]
+    close = difflib.get_close_matches(name, there, n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    if name in df.index.names:
+        hint = " It is the index: use df.reset_index()."
+    return f"the table has no column {name!r}; it has {', '.join(map(repr, there))}.{hint}"

@@ -1,0 +1,142 @@
+"""Numbers at the door: any column that holds numbers becomes float64, anything else is refused by name and row."""
+
+import numbers
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float64, Int64
+
+from foretell.data.errors import TableError
+
+# Far beyond any measured quantity, and far enough from the float64 limit that squares and sums stay finite.
+LARGEST_VALUE = 1e100
+
+_NUMBER_OBJECTS = {"integer", "floating", "mixed-integer-float", "empty"}
+
+
+@dataclass(frozen=True, slots=True)
+class RowProblem:
+    """The same thing wrong in some rows; only their series suffer.
+
+    Attributes:
+        rows: The rows, counted from 0, rising.
+        describe: Writes the sentence for one of them.
+    """
+
+    rows: Int64[np.ndarray, " k"]
+    describe: Callable[[int], str]
+
+
+def row_name(row: int) -> str:
+    """Name a row for a person: the first one below the header is row 1."""
+    return f"row {row + 1}"
+
+
+def read_numbers(
+    column: pd.Series,
+) -> tuple[Float64[np.ndarray, " N"], list[RowProblem]]:
+    """Read a column as numbers; blanks (None, NaN, NA) become NaN.
+
+    Integers, floats, nullable and Arrow types, Decimals, and objects of these are numbers. Truth values, text and
+    complex numbers are not.
+
+    Returns:
+        The values, NaN where there is a problem, and the problems that concern single rows: no number, infinite,
+        or beyond 1e100.
+
+    Raises:
+        TableError: The column's type holds no numbers.
+    """
+    column = _plain(column)
+    kind = column.dtype.kind
+    if kind in "iuf":
+        values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        return _bounded(values, column)
+    if kind == "O" and not isinstance(column.dtype, pd.StringDtype):
+        return _read_objects(column)
+    if isinstance(column.dtype, pd.StringDtype):
+        raise TableError(_text_column(column))
+    found = "truth values" if kind == "b" else f"the type {column.dtype}"
+    raise TableError(f"column {column.name!r} holds {found}; it must hold numbers.")
+
+
+def _plain(column: pd.Series) -> pd.Series:
+    """Unwrap categories and Arrow types whose content is numbers or objects."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.astype(column.dtype.categories.dtype)
+    if isinstance(column.dtype, pd.ArrowDtype) and column.dtype.kind not in "iufb":
+        text = pd.api.types.is_string_dtype(column.dtype)
+        column = column.astype("string" if text else object)
+    return column
+
+
+def _read_objects(
+    column: pd.Series,
+) -> tuple[Float64[np.ndarray, " N"], list[RowProblem]]:
+    objects = column.to_numpy(dtype=object)
+    blank = column.isna().to_numpy()
+    values = np.full(len(objects), np.nan)
+    if pd.api.types.infer_dtype(column, skipna=True) in _NUMBER_OBJECTS:
+        values[~blank] = objects[~blank].astype(np.float64)
+        return _bounded(values, column)
+    wrong = []
+    for row in np.flatnonzero(~blank).tolist():
+        value = objects[row]
+        if isinstance(value, numbers.Number) and not isinstance(
+            value, bool | np.bool_ | complex | np.complexfloating
+        ):
+            values[row] = float(value)  # type: ignore[arg-type]  # Decimal, Fraction, numpy numbers
+        elif not (isinstance(value, str) and not value.strip()):
+            wrong.append(row)
+    values, problems = _bounded(values, column)
+    if wrong:
+        problems.insert(0, RowProblem(np.array(wrong), lambda row: _no_number(column, row)))
+    return values, problems
+
+
+def _bounded(
+    values: Float64[np.ndarray, " N"], column: pd.Series
+) -> tuple[Float64[np.ndarray, " N"], list[RowProblem]]:
+    # Written so that NaN passes.
+    beyond = np.flatnonzero(np.abs(values) > LARGEST_VALUE)
+    if not beyond.size:
+        return values, []
+    values = values.copy()
+    values[beyond] = np.nan
+
+    def describe(row: int) -> str:
+        return (
+            f"{column.name!r} is {column.iloc[row]} in {row_name(row)}; values must be finite, within ±1e100. "
+            "Leave unknown values blank."
+        )
+
+    return values, [RowProblem(beyond, describe)]
+
+
+def _no_number(column: pd.Series, row: int) -> str:
+    value = column.iloc[row]
+    return (
+        f"{column.name!r} is {value!r} ({type(value).__name__}) in {row_name(row)}, which is no number. "
+        "Write numbers such as 20.5, and leave unknown values blank."
+    )
+
+
+def _text_column(column: pd.Series) -> str:
+    present = column.dropna()
+    parsed = pd.to_numeric(present, errors="coerce")
+    wrong = np.flatnonzero((parsed.isna() & (present.str.strip() != "")).to_numpy())
+    if not len(present):
+        return f"column {column.name!r} is all blank text; it must hold numbers."
+    if wrong.size:
+        place = int(wrong[0])
+        row = int(np.flatnonzero(column.notna().to_numpy())[place])
+        return (
+            f"column {column.name!r} holds text: {present.iloc[place]!r} in {row_name(row)} is no number. "
+            "Correct it, and convert the column to numbers."
+        )
+    return (
+        f"column {column.name!r} holds text such as {present.iloc[0]!r}; convert it to numbers "
+        f"(pd.to_numeric)."
+    )
