@@ -1,1 +1,8 @@
 """Python clients over the wire, sync and asyncio."""
+
+from foretell.client.aio import AsyncClient
+from foretell.client.client import Client
+from foretell.client.errors import RemoteError
+from foretell.client.models import ModelInfo, ModelStatus
+
+__all__ = ["AsyncClient", "Client", "ModelInfo", "ModelStatus", "RemoteError"]

@@ -1,0 +1,147 @@
+"""The client for programs with an event loop."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterator, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, cast
+
+import grpc
+import pandas as pd
+
+from foretell.client.call import MIB, ClientOptions, ForecastCall, Question
+from foretell.client.codec import Span
+from foretell.client.errors import remote_errors
+from foretell.client.models import ModelInfo, ModelStatus, read_description, read_statuses
+from foretell.data.options import ForecastOptions
+from foretell.protos.v1.forecaster_pb2 import ForecastRequest, ForecastResponse
+from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
+from foretell.protos.v1.models_pb2 import DescribeModelRequest, ListModelsRequest
+from foretell.protos.v1.models_pb2_grpc import ModelsStub
+
+if TYPE_CHECKING:  # the stubs' types know an asynchronous twin that isn't there at run time
+    from foretell.protos.v1.forecaster_pb2_grpc import ForecasterAsyncStub
+    from foretell.protos.v1.models_pb2_grpc import ModelsAsyncStub
+
+
+class AsyncClient:
+    """Forecasts tables on a foretell server; `foretell.client.Client` with `await`, see there.
+
+    It belongs to the event loop that it was made in. Close it, or use it in an `async with` block.
+
+    Attributes:
+        target: HOST:PORT of the server.
+        options: How the client talks to it.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        timeout_s: float = 60.0,
+        max_message_bytes: int = 64 * MIB,
+        chunk_bytes: int = 3 * MIB,
+        in_flight: int = 4,
+    ) -> None:
+        self.target = target
+        self.options = ClientOptions(
+            timeout_s=timeout_s,
+            max_message_bytes=max_message_bytes,
+            chunk_bytes=chunk_bytes,
+            in_flight=in_flight,
+        )
+        self._channel = grpc.aio.insecure_channel(target, options=self.options.channel_options)
+        self._forecaster = cast("ForecasterAsyncStub", ForecasterStub(self._channel))
+        self._models = cast("ModelsAsyncStub", ModelsStub(self._channel))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connection; calls in work are cancelled."""
+        await self._channel.close()
+
+    async def models(self) -> list[ModelStatus]:
+        """List the server's models; see `Client.models`."""
+        with remote_errors(self.target):
+            response = await self._models.List(ListModelsRequest(), timeout=self.options.timeout_s)
+        return read_statuses(response)
+
+    async def describe(self, name: str | None = None, version: int | None = None) -> ModelInfo:
+        """Describe a served model; see `Client.describe`."""
+        request = DescribeModelRequest(model=name or "", version=version or 0)
+        with remote_errors(self.target):
+            description = await self._models.Describe(request, timeout=self.options.timeout_s)
+        return read_description(description, self.target)
+
+    async def forecast(
+        self,
+        df: pd.DataFrame,
+        horizon: int,
+        *,
+        model: str | None = None,
+        version: int | None = None,
+        quantiles: Sequence[float] | None = None,
+        level: Sequence[float] | None = None,
+        freq: str | int | None = None,
+        future: pd.DataFrame | None = None,
+        id_col: str = "unique_id",
+        time_col: str = "ds",
+        target_col: str = "y",
+        time_zone: str | None = None,
+        allow_other_frequency: bool = False,
+    ) -> pd.DataFrame:
+        """Forecast every series of a long table; see `Client.forecast`.
+
+        Reading the table, packing it and making the answer's table run in a thread, off the event
+        loop.
+        """
+        options = ForecastOptions.from_call(
+            horizon,
+            quantiles=quantiles,
+            level=level,
+            freq=freq,
+            allow_other_frequency=allow_other_frequency,
+        )
+        question = Question(
+            df=df,
+            future=future,
+            options=options,
+            id_col=id_col,
+            time_col=time_col,
+            target_col=target_col,
+            time_zone=time_zone,
+        )
+        info = await self.describe(model, version)
+        call = await asyncio.to_thread(ForecastCall, question, info, self.options, self.target)
+        async for span, response in self._answers(call.requests()):
+            call.add(span, response)
+        return await asyncio.to_thread(call.table)
+
+    async def _answers(
+        self, requests: Iterator[tuple[Span, ForecastRequest]]
+    ) -> AsyncIterator[tuple[Span, ForecastResponse]]:
+        """Send the requests, a few at a time; yield the answers in their order."""
+        waiting: deque[tuple[Span, grpc.aio.UnaryUnaryCall]] = deque()
+        try:
+            with remote_errors(self.target):
+                for span, request in requests:
+                    sent = self._forecaster.Forecast(request, timeout=self.options.timeout_s)
+                    waiting.append((span, sent))
+                    if len(waiting) == self.options.in_flight:
+                        first, answer = waiting.popleft()
+                        yield first, await answer
+                while waiting:
+                    first, answer = waiting.popleft()
+                    yield first, await answer
+        finally:
+            for _, answer in waiting:
+                answer.cancel()

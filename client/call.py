@@ -1,0 +1,206 @@
+"""One `forecast` call of a client, whatever carries its messages: requests out, a table back."""
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from foretell.client.chunks import align_future, cut
+from foretell.client.codec import Span, read_response, wire_ids, write_request
+from foretell.client.models import ModelInfo
+from foretell.data.answers import forecast_table, raise_refused
+from foretell.data.errors import OptionError, Refusal, TableError, TableWarning
+from foretell.data.options import Columns, ForecastOptions
+from foretell.data.panel import PanelForecast, Rows
+from foretell.data.rows import read_future_rows, read_rows
+from foretell.protos.v1.forecaster_pb2 import ForecastRequest, ForecastResponse
+
+MIB = 1024 * 1024
+_WARNINGS = 5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClientOptions:
+    """How a client talks to its server.
+
+    Attributes:
+        timeout_s: Seconds that one request may take, not the whole table.
+        max_message_bytes: Largest message that the client sends and takes.
+        chunk_bytes: Size that a large table is cut into; answers stay within it too. The default
+            fits servers and proxies with gRPC's own limit of 4 MiB.
+        in_flight: Requests of one table that are on their way at a time.
+    """
+
+    timeout_s: float = 60.0
+    max_message_bytes: int = 64 * MIB
+    chunk_bytes: int = 3 * MIB
+    in_flight: int = 4
+
+    def __post_init__(self) -> None:
+        problems = [
+            f"{name} is {getattr(self, name)!r}; it must be more than 0."
+            for name in ("timeout_s", "max_message_bytes", "chunk_bytes", "in_flight")
+            if not getattr(self, name) > 0
+        ]
+        if not problems and self.chunk_bytes > self.max_message_bytes:
+            problems.append(
+                f"chunk_bytes is {self.chunk_bytes:,}, more than max_message_bytes "
+                f"{self.max_message_bytes:,}; a chunk must fit a message."
+            )
+        if problems:
+            raise OptionError(problems)
+
+    @property
+    def channel_options(self) -> list[tuple[str, int]]:
+        """The options that gRPC takes."""
+        return [
+            ("grpc.max_send_message_length", self.max_message_bytes),
+            ("grpc.max_receive_message_length", self.max_message_bytes),
+        ]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """What a caller asks, before the model is known.
+
+    Attributes:
+        df: The history.
+        future: The known-future covariates, or None.
+        options: What to forecast.
+        id_col: Column of ids.
+        time_col: Column of stamps.
+        target_col: Column of the target.
+        time_zone: As in `Columns`.
+    """
+
+    df: pd.DataFrame
+    future: pd.DataFrame | None
+    options: ForecastOptions
+    id_col: str
+    time_col: str
+    target_col: str
+    time_zone: str | None
+
+    def columns(self, model: ModelInfo) -> Columns:
+        """Name the columns, the model's covariates among them."""
+        return Columns(
+            unique_id=self.id_col,
+            ds=self.time_col,
+            y=self.target_col,
+            future_covariates=model.forecaster.future_covariates,
+            past_covariates=model.forecaster.past_covariates,
+            static=model.forecaster.static,
+            time_zone=self.time_zone,
+        )
+
+
+class ForecastCall:
+    """Makes the requests of one table, and a table of their answers.
+
+    Raises:
+        TableError: A table can't be understood.
+    """
+
+    def __init__(
+        self, question: Question, model: ModelInfo, options: ClientOptions, target: str
+    ) -> None:
+        self._question = question
+        self._model = model
+        self._target = target
+        self._chunk_bytes = options.chunk_bytes
+        self._answers: list[PanelForecast] = []
+        self._warnings: list[str] = []
+        columns = question.columns(model)
+        self._rows = read_rows(question.df, columns)
+        self._texts = wire_ids(self._rows.ids)
+        self._future: Rows | None = None
+        if question.future is not None:
+            self._read_future(question.future, columns)
+
+    def _read_future(self, table: pd.DataFrame, columns: Columns) -> None:
+        if not columns.future_covariates:
+            self._warnings.append(
+                "the model uses no known-future covariates; the future table is not used."
+            )
+            return
+        future = read_future_rows(table, columns)
+        if future.stamp_kind != self._rows.stamp_kind:
+            raise TableError(
+                f"the future table's stamps are {future.stamp_kind}, those of the history "
+                f"{self._rows.stamp_kind}; write both alike."
+            )
+        self._future, self._warnings = align_future(future, self._rows)
+
+    def requests(self) -> Iterator[tuple[Span, ForecastRequest]]:
+        """Make the requests one by one, in the order of the series."""
+        options = self._question.options
+        for span in cut(self._rows, self._texts, self._future, options, self._chunk_bytes):
+            yield (
+                span,
+                write_request(self._rows, self._texts, span, self._future, options, self._model),
+            )
+
+    def add(self, span: Span, response: ForecastResponse) -> None:
+        """Take the answer to the next request, in the order of the requests.
+
+        Raises:
+            RemoteError: The answer doesn't fit the request.
+        """
+        self._answers.append(read_response(response, self._rows, span, self._target))
+
+    def table(self) -> pd.DataFrame:
+        """Make the table of all answers.
+
+        Raises:
+            RefusedSeriesError: Some series were refused; it carries the table of the others.
+        """
+        answer = self._together()
+        for sentence in answer.warnings:
+            warnings.warn(sentence, TableWarning, stacklevel=3)
+        table = forecast_table(
+            answer, id_col=self._question.id_col, time_col=self._question.time_col
+        )
+        raise_refused(answer, table)
+        return table
+
+    def _together(self) -> PanelForecast:
+        rows, options, answers = self._rows, self._question.options, self._answers
+        horizon, num_levels = options.horizon, len(options.quantile_levels)
+        no_ids: pd.Index = rows.ids[:0]
+        stamps = [np.empty((0, horizon), np.int64), *(one.stamps for one in answers)]
+        forecast = [np.empty((0, horizon)), *(one.forecast for one in answers)]
+        quantiles = [np.empty((0, horizon, num_levels)), *(one.quantiles for one in answers)]
+        return PanelForecast(
+            ids=no_ids.append([one.ids for one in answers]),
+            frequencies=tuple(frequency for one in answers for frequency in one.frequencies),
+            stamp_kind=rows.stamp_kind,
+            time_zone=rows.time_zone,
+            stamps=np.concatenate(stamps),
+            forecast=np.concatenate(forecast),
+            quantile_levels=options.quantile_levels,
+            quantiles=np.concatenate(quantiles),
+            refusals=self._refusals(),
+            warnings=self._all_warnings(),
+        )
+
+    def _refusals(self) -> tuple[Refusal, ...]:
+        """All refused series; of future rows that could not be read the server knows nothing."""
+        unread = () if self._future is None else self._future.refusals
+        reasons = {refusal.unique_id: refusal.reason for refusal in unread}
+        refusals = [*self._rows.refusals]
+        for refusal in (refusal for one in self._answers for refusal in one.refusals):
+            reason = reasons.get(refusal.unique_id)
+            before = "" if reason is None else f"in the future table, {reason} "
+            refusals.append(replace(refusal, reason=before + refusal.reason))
+        return tuple(sorted(refusals, key=lambda refusal: refusal.position))
+
+    def _all_warnings(self) -> tuple[str, ...]:
+        """Every request may bring its own; a handful says it all."""
+        sentences = [*self._warnings, *(text for one in self._answers for text in one.warnings)]
+        distinct = list(dict.fromkeys(sentences))
+        more = len(distinct) - _WARNINGS
+        return tuple(
+            distinct[:_WARNINGS] + ([f"{more} more warnings like these."] if more > 0 else [])
+        )

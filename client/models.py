@@ -1,0 +1,100 @@
+"""What a server tells about its models."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from foretell.client.errors import RemoteError
+from foretell.data.bundle import ForecasterSpec
+from foretell.protos.v1.models_pb2 import ListModelsResponse, ModelDescription
+from foretell.protos.v1.models_pb2 import ModelStatus as ModelStatusMessage
+
+
+@dataclass(frozen=True, slots=True)
+class ModelStatus:
+    """Whether a version of a model is served.
+
+    Attributes:
+        name: Of the model.
+        version: Of the model.
+        is_ready: Whether it is served.
+        reason: Why it is not; empty where it is.
+    """
+
+    name: str
+    version: int
+    is_ready: bool
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelInfo:
+    """What a served model is and takes.
+
+    Attributes:
+        name: Of the model.
+        version: That is served.
+        kind: "forecaster".
+        precision: Of the weights, such as "fp32".
+        provider: What computes its answers, such as "CPUExecutionProvider".
+        forecaster: What it was trained for, its covariates among that.
+        manifest: The bundle's manifest: training data and metrics, tool versions, hashes.
+        max_message_bytes: Largest message that the server takes and sends.
+    """
+
+    name: str
+    version: int
+    kind: str
+    precision: str
+    provider: str
+    forecaster: ForecasterSpec
+    manifest: dict[str, Any]
+    max_message_bytes: int
+
+
+def read_statuses(response: ListModelsResponse) -> list[ModelStatus]:
+    """Unpack the list of models."""
+    return [
+        ModelStatus(
+            status.name,
+            status.version,
+            status.state == ModelStatusMessage.STATE_READY,
+            status.reason,
+        )
+        for status in response.models
+    ]
+
+
+def read_description(description: ModelDescription, target: str) -> ModelInfo:
+    """Unpack a model's description.
+
+    Raises:
+        RemoteError: The model is no forecaster.
+    """
+    if not description.HasField("forecaster"):
+        raise RemoteError(
+            "FAILED_PRECONDITION",
+            target,
+            f"model {description.name} is a {description.kind}, no forecaster.",
+        )
+    spec = description.forecaster
+    return ModelInfo(
+        name=description.name,
+        version=description.version,
+        kind=description.kind,
+        precision=description.precision,
+        provider=description.provider,
+        forecaster=ForecasterSpec(
+            context_length=spec.context_length,
+            patch_length=spec.patch_length,
+            horizon=spec.horizon,
+            frequency=spec.frequency,
+            season_length=spec.season_length,
+            quantile_levels=tuple(spec.quantile_levels),
+            future_covariates=tuple(spec.future_covariates),
+            past_covariates=tuple(spec.past_covariates),
+            static=tuple(spec.static),
+        ),
+        manifest=json.loads(description.manifest_json),
+        max_message_bytes=description.max_message_bytes,
+    )

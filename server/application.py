@@ -1,0 +1,138 @@
+"""The server: foretell's services, health and reflection on one port, from start to drained end."""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from foretell.data.errors import OptionError
+from foretell.protos.v1 import forecaster_pb2, models_pb2
+from foretell.protos.v1.forecaster_pb2_grpc import add_ForecasterServicer_to_server
+from foretell.protos.v1.models_pb2_grpc import add_ModelsServicer_to_server
+from foretell.server.calls import AroundCalls
+from foretell.server.drain import Drain
+from foretell.server.errors import ListenError, errors_as_status
+from foretell.server.listen import check_address
+from foretell.server.repository import Repository
+from foretell.server.services import ForecasterService, ModelsService
+
+MIB = 1024 * 1024
+_FLUSH_S = 0.5  # health watchers never end by themselves; they get this long to hear the news
+
+SERVICES = (
+    forecaster_pb2.DESCRIPTOR.services_by_name["Forecaster"].full_name,
+    models_pb2.DESCRIPTOR.services_by_name["Models"].full_name,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServerOptions:
+    """How a server serves.
+
+    Attributes:
+        listen: HOST:PORT; port 0 takes a free one.
+        workers: Requests that are computed at a time; more wait. Each may use all of a model's
+            threads.
+        max_message_bytes: Largest request and largest answer. Memory for messages is at most about
+            this times twice the number of requests in work.
+        grace_s: Seconds that requests in work get to finish when the server stops.
+    """
+
+    listen: str = "127.0.0.1:8001"
+    workers: int = 2
+    max_message_bytes: int = 64 * MIB
+    grace_s: float = 30.0
+
+    def __post_init__(self) -> None:
+        problems = []
+        if self.workers < 1:
+            problems.append(f"workers is {self.workers}; it must be at least 1.")
+        if not 1024 <= self.max_message_bytes < 2048 * MIB:
+            problems.append(
+                f"max_message_bytes is {self.max_message_bytes:,}; it must be 1,024 to "
+                f"{2048 * MIB - 1:,}."
+            )
+        if not 0 <= self.grace_s < float("inf"):
+            problems.append(f"grace_s is {self.grace_s}; it must be 0 or more seconds.")
+        if problems:
+            raise OptionError(problems)
+
+
+class Application:
+    """A server of loaded models; all methods belong to one event loop.
+
+    Attributes:
+        address: Where it listens, once started: the host as told, the port as bound.
+    """
+
+    def __init__(self, repository: Repository, options: ServerOptions) -> None:
+        self.address = options.listen
+        self._repository = repository
+        self._options = options
+        self._workers = ThreadPoolExecutor(options.workers, thread_name_prefix="forecast")
+        self._drain = Drain()
+        self._health = health.aio.HealthServicer()
+        self._server = grpc.aio.server(
+            interceptors=[AroundCalls(self._drain), AroundCalls(errors_as_status)],
+            options=[
+                ("grpc.so_reuseport", 0),
+                ("grpc.max_receive_message_length", options.max_message_bytes),
+                ("grpc.max_send_message_length", options.max_message_bytes),
+                # Clients and load balancers ping every 10 s; gRPC would hang up on them.
+                ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+                ("grpc.keepalive_permit_without_calls", 1),
+            ],
+        )
+
+    async def start(self) -> None:
+        """Bind the port, serve, and report every model as serving.
+
+        Raises:
+            ListenError: The address can't be had.
+        """
+        add_ForecasterServicer_to_server(
+            ForecasterService(
+                self._repository,
+                self._workers,
+                max_message_bytes=self._options.max_message_bytes,
+            ),
+            self._server,
+        )
+        add_ModelsServicer_to_server(
+            ModelsService(self._repository, max_message_bytes=self._options.max_message_bytes),
+            self._server,
+        )
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        reflection.enable_server_reflection(
+            (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server
+        )
+        self._bind()
+        await self._server.start()
+        for name in ("", *SERVICES, *self._repository.models):
+            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+
+    async def stop(self, hurry: asyncio.Event) -> bool:
+        """Stop: health turns to NOT_SERVING, new calls are refused, those in work finish.
+
+        Args:
+            hurry: Cuts off the calls in work when set, before the grace is over.
+
+        Returns:
+            True when all calls in work finished; False when some were cut off with UNAVAILABLE.
+        """
+        await self._health.enter_graceful_shutdown()
+        is_clean = await self._drain.finish(self._options.grace_s, hurry)
+        await self._server.stop(_FLUSH_S)
+        self._workers.shutdown(wait=False, cancel_futures=True)
+        return is_clean
+
+    def _bind(self) -> None:
+        address = check_address(self._options.listen)
+        try:
+            port = self._server.add_insecure_port(address)
+        except RuntimeError as error:  # someone was faster than us
+            raise ListenError(f"can't listen on {address}; is the port in use by now?") from error
+        self.address = f"{address.rpartition(':')[0]}:{port}"

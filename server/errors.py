@@ -1,0 +1,109 @@
+"""What callers get to see of an error: the one place that turns exceptions into gRPC status codes.
+
+A caller's own mistake is told in full. Of a fault of ours the caller sees a request id and nothing
+else; what happened stands under that id in the log.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from urllib.parse import quote
+
+import grpc
+
+from foretell.data.errors import (
+    ForetellError,
+    FrequencyError,
+    ModelNotFoundError,
+    OptionError,
+    TableError,
+)
+from foretell.protos.trailers import ERROR_KIND
+
+_log = logging.getLogger(__name__)
+
+# A status text travels percent-encoded in an HTTP/2 header, and clients drop headers above 8 KiB
+# together with the status itself.
+_MAX_STATUS_BYTES = 4096
+
+
+class RequestError(ForetellError, ValueError):
+    """A request is malformed: its lengths don't fit, or fields are missing or contradict."""
+
+
+class ModelKindError(ForetellError, TypeError):
+    """The request is right, but the model is of another kind."""
+
+
+class MessageSizeError(ForetellError, ValueError):
+    """An answer would be larger than a message may be."""
+
+
+class ListenError(ForetellError, OSError):
+    """The server can't listen where it was told to."""
+
+
+_CODES: tuple[tuple[type[ForetellError], grpc.StatusCode], ...] = (
+    (RequestError, grpc.StatusCode.INVALID_ARGUMENT),
+    (TableError, grpc.StatusCode.INVALID_ARGUMENT),
+    (FrequencyError, grpc.StatusCode.INVALID_ARGUMENT),
+    (OptionError, grpc.StatusCode.INVALID_ARGUMENT),
+    (ModelNotFoundError, grpc.StatusCode.NOT_FOUND),
+    (ModelKindError, grpc.StatusCode.FAILED_PRECONDITION),
+    (MessageSizeError, grpc.StatusCode.RESOURCE_EXHAUSTED),
+)
+
+
+def status_of(error: BaseException, request_id: str) -> tuple[grpc.StatusCode, str]:
+    """Choose the status code and the text for a caller.
+
+    Args:
+        error: What a call raised.
+        request_id: Under which the log tells more.
+    """
+    for kind, code in _CODES:
+        if isinstance(error, kind):
+            return code, fit_status([*getattr(error, "__notes__", []), *error.problems])
+    return grpc.StatusCode.INTERNAL, f"internal error, request id {request_id}"
+
+
+def fit_status(problems: Sequence[str]) -> str:
+    """Join the problems, a line each, as many as a status can carry, and count the others."""
+    lines: list[str] = []
+    room = _MAX_STATUS_BYTES
+    for number, problem in enumerate(problems):
+        size_bytes = len(quote(problem)) + 3
+        if size_bytes > room:
+            rest = f"... and {len(problems) - number} more."
+            lines.append(rest if lines else problem[: _MAX_STATUS_BYTES // 12] + " ...")
+            break
+        room -= size_bytes
+        lines.append(problem)
+    return "\n".join(lines)
+
+
+@asynccontextmanager
+async def errors_as_status(method: str, context: grpc.aio.ServicerContext) -> AsyncIterator[None]:
+    """End the call with the right status when its body raises; cancellation and own aborts pass."""
+    try:
+        yield
+    except (asyncio.CancelledError, grpc.aio.AbortError):
+        raise
+    except Exception as error:
+        request_id = secrets.token_hex(8)
+        code, text = status_of(error, request_id)
+        is_fault = code is grpc.StatusCode.INTERNAL
+        _log.log(
+            logging.ERROR if is_fault else logging.INFO,
+            "method=%s code=%s request_id=%s peer=%s: %s",
+            method,
+            code.name,
+            request_id,
+            context.peer(),
+            error,
+            exc_info=is_fault,
+        )
+        trailers = () if is_fault else ((ERROR_KIND, type(error).__name__),)
+        await context.abort(code, text, trailers)

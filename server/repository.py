@@ -1,0 +1,153 @@
+"""The models that a server has: found on disk, loaded, looked up by name.
+
+A repository is a folder of models, models/NAME/VERSION; one model's folder, or one bundle, can be
+served as well. The newest version that loads is served; one that doesn't load is reported and never
+served.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from foretell.data.bundle import MANIFEST_FILE, Manifest, bundle_versions
+from foretell.data.errors import BundleError, ModelNotFoundError
+from foretell.data.options import ForecastOptions
+from foretell.data.panel import PanelForecast, Rows
+
+_log = logging.getLogger(__name__)
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+
+
+class ServedForecaster(Protocol):
+    """What the server asks of a forecaster, such as `foretell.runtime.Forecaster`: thread-safe."""
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the bundle holds."""
+
+    @property
+    def provider(self) -> str:
+        """What computes the answers, the one in use."""
+
+    def forecast_rows(
+        self, rows: Rows, future: Rows | None, options: ForecastOptions
+    ) -> PanelForecast:
+        """Forecast typed rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One served version of a model."""
+
+    name: str
+    version: int
+    forecaster: ServedForecaster
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A version that could not be loaded, and why."""
+
+    name: str
+    version: int
+    reason: str
+
+
+class Repository:
+    """The served models by name.
+
+    Attributes:
+        models: One version a name, in the order of names.
+        failures: What could not be loaded.
+    """
+
+    def __init__(self, models: Sequence[Model], failures: Sequence[Failure] = ()) -> None:
+        self.models: Mapping[str, Model] = {
+            model.name: model for model in sorted(models, key=lambda model: model.name)
+        }
+        self.failures = tuple(failures)
+
+    @classmethod
+    def load(cls, path: Path, load: Callable[[Path], ServedForecaster]) -> "Repository":
+        """Load the newest good version of each model under `path`.
+
+        Args:
+            path: A folder of models, a model's folder, or a bundle.
+            load: Loads one bundle.
+
+        Raises:
+            BundleError: There is nothing to serve; all that was tried is named.
+        """
+        models, failures = [], []
+        for name, versions in sorted(_find(path).items()):
+            for version in sorted(versions, reverse=True):
+                try:
+                    models.append(Model(name, version, load(versions[version])))
+                except BundleError as error:
+                    # Clients see the reason, and have no business with where the server keeps its
+                    # models.
+                    reason = " ".join(error.problems).replace(f"{path.absolute().parent}/", "")
+                    failures.append(Failure(name, version, reason))
+                    _log.error("model=%s version=%d is not served: %s", name, version, error)
+                else:
+                    break
+        if not models:
+            tried = [f"{bad.name} version {bad.version}: {bad.reason}" for bad in failures]
+            raise BundleError([f"no model under {path} can be served.", *tried])
+        return cls(models, failures)
+
+    def get(self, name: str, version: int) -> Model:
+        """Look up a served model.
+
+        Args:
+            name: Its name; empty where exactly one is served.
+            version: Its version; 0 for the one that is served.
+
+        Raises:
+            ModelNotFoundError: There is none; those there are are listed.
+        """
+        served = ", ".join(
+            f"{model.name} (version {model.version})" for model in self.models.values()
+        )
+        if not name and len(self.models) == 1:
+            model = next(iter(self.models.values()))
+        elif not name:
+            raise ModelNotFoundError(f"no model is named, and there are several: {served}.")
+        elif name in self.models:
+            model = self.models[name]
+        else:
+            raise ModelNotFoundError(f"there is no model {name[:128]!r}; there are: {served}.")
+        if version not in (0, model.version):
+            raise ModelNotFoundError(
+                f"version {version} of {model.name} is not served; there are: {served}."
+            )
+        return model
+
+
+def _find(path: Path) -> dict[str, dict[int, Path]]:
+    """Bundle folders by name and version, good or not."""
+    path = path.absolute()
+    if not path.is_dir():
+        state = "is a file" if path.exists() else "is missing"
+        raise BundleError(f"{path} {state}; give a folder of models, models/NAME/VERSION.")
+    if (path / MANIFEST_FILE).is_file():
+        if path in bundle_versions(path.parent).values():
+            return {_checked(path.parent.name): {int(path.name): path}}
+        return {_checked(path.name): {1: path}}
+    if versions := bundle_versions(path):
+        return {_checked(path.name): versions}
+    folders = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
+    found = {entry.name: bundle_versions(entry) for entry in folders}
+    return {_checked(name): versions for name, versions in found.items() if versions}
+
+
+def _checked(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise BundleError(
+            f"model name {name!r} can't be served; rename the folder: at most 128 of "
+            "A-Z a-z 0-9 _ . -"
+        )
+    return name

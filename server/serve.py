@@ -1,0 +1,104 @@
+"""Serves models until told to stop: what `foretell serve` runs."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from foretell.runtime import load
+from foretell.server.application import MIB, Application, ServerOptions
+from foretell.server.listen import check_address
+from foretell.server.repository import Repository
+
+_log = logging.getLogger(__name__)
+
+
+def serve(
+    models: str | Path,
+    listen: str = "127.0.0.1:8001",
+    *,
+    device: str = "auto",
+    threads: int | None = None,
+    workers: int = 2,
+    max_message_bytes: int = 64 * MIB,
+    grace_s: float = 30.0,
+    on_listening: Callable[[str], None] | None = None,
+) -> None:
+    """Load models and serve them until SIGTERM or SIGINT.
+
+    The first signal stops the server when the calls in work are done, or the grace is over; a
+    second one at once. Then calls may be cut off, and the process ends with code 1, since a running
+    computation can't be waited for. What happens is logged to stderr.
+
+    Args:
+        models: A folder of models (models/NAME/VERSION), one model's folder, or one bundle.
+        listen: HOST:PORT; port 0 takes a free one.
+        device: "auto", "cpu" or "cuda".
+        threads: Threads of each model; None takes the allowed cores.
+        workers: Requests that are computed at a time.
+        max_message_bytes: Largest request and largest answer.
+        grace_s: Seconds that requests in work get to finish when the server stops.
+        on_listening: Gets the address with the bound port, once the server answers.
+
+    Raises:
+        OptionError: An option is out of its range.
+        BundleError: No model can be served.
+        DeviceError: The device can't be had.
+        ListenError: The address can't be had.
+    """
+    options = ServerOptions(
+        listen=listen, workers=workers, max_message_bytes=max_message_bytes, grace_s=grace_s
+    )
+    log_to_stderr()
+    check_address(options.listen)  # before a load that may take long
+    repository = Repository.load(Path(models), partial(load, device=device, threads=threads))
+    if not asyncio.run(_serve(repository, options, on_listening)):
+        logging.shutdown()
+        sys.stdout.flush()
+        os._exit(1)
+
+
+def log_to_stderr() -> None:
+    """Send foretell's log to stderr, unless the program has set up logging itself."""
+    logger = logging.getLogger("foretell")
+    if not logger.handlers and not logging.getLogger().handlers:
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+
+
+async def _serve(
+    repository: Repository, options: ServerOptions, on_listening: Callable[[str], None] | None
+) -> bool:
+    application = Application(repository, options)
+    await application.start()
+    stop, hurry = asyncio.Event(), asyncio.Event()
+
+    def on_signal() -> None:
+        (hurry if stop.is_set() else stop).set()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C ends the process at once
+            loop.add_signal_handler(number, on_signal)
+    for model in repository.models.values():
+        _log.info(
+            "model=%s version=%d provider=%s",
+            model.name,
+            model.version,
+            model.forecaster.provider,
+        )
+    _log.info("listening on %s", application.address)
+    if on_listening is not None:
+        on_listening(application.address)
+    await stop.wait()
+    _log.info("stopping; requests in work have %g s", options.grace_s)
+    is_clean = await application.stop(hurry)
+    _log.info("stopped" if is_clean else "stopped; some requests were cut off")
+    return is_clean
