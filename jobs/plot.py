@@ -1,6 +1,7 @@
 """A picture of forecasts: history, median and intervals, one panel a series."""
 
 import importlib.util
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,7 +88,9 @@ def draw(pictures: Sequence[SeriesPicture], target: Path) -> None:
     if len(pictures) > MAX_PANELS:
         note = f"the first {MAX_PANELS} of {len(pictures):,} series"
         figure.suptitle(note, color=_MUTED, fontsize=9)
-    with replacing(target, target.suffix) as partial:
+    with replacing(target, target.suffix) as partial, warnings.catch_warnings():
+        # An id in a script that the font lacks is drawn as boxes; nobody can do anything about it.
+        warnings.filterwarnings("ignore", message="Glyph")
         figure.savefig(partial, dpi=160, facecolor="white")
 
 

@@ -1,0 +1,77 @@
+"""`foretell inspect`: what a bundle is, without loading its model."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from foretell.data.bundle import ForecasterSpec, GraphSpec, Manifest
+
+T = TypeVar("T")
+
+EXAMPLE = "Example: foretell inspect models/demand"
+_LABEL_WIDTH = 20
+
+
+def inspect(
+    bundle: Annotated[Path, typer.Argument(help="Bundle, or model folder (its newest version).")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
+) -> None:
+    """Show what a model is: what it was trained for, its inputs and outputs, where it comes from.
+
+    The files are checked against their hashes first.
+    """
+    from foretell.data.bundle import read_bundle, resolve_bundle
+
+    found = read_bundle(resolve_bundle(bundle))
+    if as_json:
+        typer.echo(found.manifest.to_json(), nl=False)
+        return
+    typer.echo(str(found.path))
+    for label, value in _lines(found.manifest):
+        typer.echo(f"  {label:<{_LABEL_WIDTH}}{value}".rstrip())
+
+
+def _lines(manifest: "Manifest") -> "Iterator[tuple[str, str]]":
+    yield "kind", f"{manifest.kind}, {manifest.precision}, format {manifest.format_version}"
+    if manifest.forecaster is not None:
+        yield from _forecaster(manifest.forecaster)
+    for graph in manifest.graphs:
+        yield from _graph(graph)
+    yield from _facts("config", manifest.config)
+    yield from _facts("training", manifest.training)
+    yield from _facts("made with", manifest.tool_versions)
+    for label, (name, entry) in _labelled("files", sorted(manifest.files.items())):
+        yield label, f"{name}  {entry.size_bytes:,} bytes  sha256 {entry.sha256[:12]}"
+
+
+def _forecaster(spec: "ForecasterSpec") -> "Iterator[tuple[str, str]]":
+    yield "frequency", f"{spec.frequency}, season of {spec.season_length} steps"
+    yield "horizon", f"{spec.horizon} steps (more can be asked for)"
+    yield "context", f"up to {spec.context_length} steps, in patches of {spec.patch_length}"
+    yield "quantile levels", ", ".join(f"{level:g}" for level in spec.quantile_levels)
+    yield "future covariates", ", ".join(spec.future_covariates) or "none"
+    yield "past covariates", ", ".join(spec.past_covariates) or "none"
+    yield "static covariates", ", ".join(spec.static) or "none"
+
+
+def _graph(graph: "GraphSpec") -> "Iterator[tuple[str, str]]":
+    yield "graph", f"{graph.file}, opset {graph.opset}"
+    for kind, tensors in (("  in", graph.inputs), ("  out", graph.outputs)):
+        for tensor in tensors:
+            shape = ", ".join(str(axis) for axis in tensor.shape)
+            yield kind, f"{tensor.name}: {tensor.dtype} [{shape}]"
+
+
+def _facts(label: str, facts: "Mapping[str, object]") -> "Iterator[tuple[str, str]]":
+    for own, (name, value) in _labelled(label, list(facts.items())):
+        yield own, f"{name}: {value}"
+
+
+def _labelled(label: str, values: "list[T]") -> "Iterator[tuple[str, T]]":
+    """Put the label before the first value only."""
+    for i, value in enumerate(values):
+        yield label if i == 0 else "", value

@@ -1,0 +1,101 @@
+"""The command `foretell`: finds the subcommand, and turns what went wrong into an exit code.
+
+Exit codes: 0 all done, 1 failed, 2 wrong usage, 3 some series refused, 130 interrupted. Data go to
+standard output, everything else to standard error.
+"""
+
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from foretell.cli import demo, evaluate, export, forecast, inspect, serve, train, verify
+from foretell.cli.messages import say
+from foretell.data.errors import ForetellError, OptionError
+
+_EXIT_CODES = (
+    "Exit codes: 0 all done, 1 failed, 2 wrong usage, 3 some series refused, 130 interrupted."
+)
+
+_EXTRA_OF = dict.fromkeys(("torch", "onnx", "onnxscript", "lightning_fabric"), "train")
+
+# Plain messages: boxes and colours break logs, and wrapping breaks the paths inside messages.
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"foretell {version('foretell')}")
+        raise typer.Exit
+
+
+@app.callback(epilog=_EXIT_CODES)
+def foretell(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Train causal Transformer forecasters, prove their ONNX export, serve them over gRPC.
+
+    Every command shows an example: foretell COMMAND --help.
+    """
+
+
+app.command("demo", epilog=demo.EXAMPLE)(demo.demo)
+app.add_typer(train.app, name="train")
+app.command("export", epilog=export.EXAMPLE)(export.export)
+app.command("verify", epilog=verify.EXAMPLE)(verify.verify)
+app.command("inspect", epilog=inspect.EXAMPLE)(inspect.inspect)
+app.command("serve", epilog=serve.EXAMPLE)(serve.serve)
+app.command("forecast", epilog=forecast.EXAMPLE)(forecast.forecast)
+app.add_typer(evaluate.app, name="evaluate")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code.
+
+    What a user, a file or the machine did wrong is told in plain words; only a fault of foretell's
+    own shows a traceback.
+    """
+    warnings.showwarning = _show_warning
+    try:
+        app(args=list(arguments), prog_name="foretell")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except ForetellError as error:
+        say(f"error: {error}")
+        return 2 if isinstance(error, OptionError) else 1
+    except KeyboardInterrupt:
+        return 130
+    except ModuleNotFoundError as error:
+        extra = _EXTRA_OF.get(error.name or "")
+        if extra is None:
+            raise
+        say(f"error: {error.name} is not installed; pip install 'foretell[{extra}]'.")
+        return 1
+    except OSError as error:
+        say(f"error: {error.filename or 'input or output'}: {error.strerror or error}.")
+        return 1
+    return 0
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def _show_warning(message: Warning | str, category: type[Warning], *_: object) -> None:
+    say(f"warning: {message}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""Options that several commands share, and the reading of what stands behind them."""
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from foretell.data.errors import OptionError
+from foretell.data.options import MAX_HORIZON
+
+if TYPE_CHECKING:
+    from foretell.data.reading import CsvFormat
+    from foretell.jobs.doors import OpenDoor
+
+Data = Annotated[
+    str, typer.Argument(help="Table in long format: CSV, CSV.GZ, Parquet, or - for CSV on stdin.")
+]
+Horizon = Annotated[str, typer.Option(metavar="STEPS", help=f"Steps ahead, 1 to {MAX_HORIZON:,}.")]
+Freq = Annotated[
+    str | None,
+    typer.Option(
+        help="Frequency: a pandas alias (h, D, W, MS, ...) or an integer step. [inferred]"
+    ),
+]
+IdCol = Annotated[str, typer.Option(help="Column of the series' id.")]
+TimeCol = Annotated[str, typer.Option(help="Column of the time stamp.")]
+TargetCol = Annotated[str, typer.Option(help="Column of the value to forecast.")]
+TimeZone = Annotated[
+    str | None, typer.Option(help="Zone in which days and months step, such as Europe/Berlin.")
+]
+Separator = Annotated[
+    str | None, typer.Option(help="CSV separator: , ; or tab. [found if unambiguous]")
+]
+Decimal = Annotated[str, typer.Option(help="Decimal sign of CSV numbers.")]
+DateFormat = Annotated[
+    str | None, typer.Option(help="Format of CSV dates, such as %d/%m/%Y. [ISO, or found]")
+]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Threads = Annotated[
+    int | None, typer.Option(min=1, help="Compute threads. [the cores this process may use]")
+]
+AllowOtherFrequency = Annotated[
+    bool, typer.Option("--allow-other-frequency", help="Take other data than the model's.")
+]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace outputs that exist.")]
+
+
+def horizon_steps(text: str) -> int:
+    """Read `--horizon`.
+
+    Raises:
+        OptionError: It is no whole number in range; the message names the option and the range.
+    """
+    try:
+        steps = int(text)
+    except ValueError:
+        steps = 0
+    if not 1 <= steps <= MAX_HORIZON:
+        raise OptionError(
+            f"--horizon is {text!r}; it must be a whole number of steps, 1 to {MAX_HORIZON:,}."
+        )
+    return steps
+
+
+def numbers(text: str | None, option: str, example: str) -> list[float] | None:
+    """Read numbers separated by commas; None stays None.
+
+    Raises:
+        OptionError: One of them is no number.
+    """
+    if text is None:
+        return None
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise OptionError(
+            f"{option} is {text!r}; give numbers with decimal points, separated by commas, such "
+            f"as {example}."
+        ) from None
+
+
+def names(text: str | None) -> tuple[str, ...]:
+    """Read column names separated by commas."""
+    return tuple(part.strip() for part in text.split(",") if part.strip()) if text else ()
+
+
+def csv_format(separator: str | None, decimal: str, date_format: str | None) -> "CsvFormat":
+    """Gather how a CSV file is written; a tab, hard to type, may be given as the word."""
+    from foretell.data.reading import CsvFormat
+
+    separator = "\t" if separator == "tab" else separator
+    return CsvFormat(separator=separator, decimal=decimal, date_format=date_format)
+
+
+def door(model: str | None, server: str | None, device: str, threads: int | None) -> "OpenDoor":
+    """Choose who computes: a model in this process, or a server.
+
+    Raises:
+        OptionError: Neither is given, or a server together with options of this process.
+    """
+    from foretell.jobs.doors import local_door, remote_door
+
+    if server is not None:
+        if device != "auto" or threads is not None:
+            raise OptionError(
+                "--device and --threads are the server's; give them to foretell serve."
+            )
+        return partial(remote_door, server, model=model)
+    if model is None:
+        raise OptionError("give --model PATH to forecast here, or --server HOST:PORT to let it.")
+    return partial(local_door, Path(model), device=device, threads=threads)

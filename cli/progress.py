@@ -1,0 +1,68 @@
+"""How far a training is: a bar on a terminal, a line now and then in a log."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from foretell.cli.messages import say
+
+if TYPE_CHECKING:
+    from foretell.model.training import TrainingState
+
+_SECONDS_BETWEEN_LINES = 10.0
+
+
+@contextmanager
+def training_progress() -> "Iterator[Callable[[TrainingState], None]]":
+    """Hand out what is to be called after every step."""
+    if sys.stderr.isatty():
+        with _bar() as show:
+            yield show
+    else:
+        yield _lines()
+
+
+@contextmanager
+def _bar() -> "Iterator[Callable[[TrainingState], None]]":
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import TimeRemainingColumn as Remaining
+
+    text = TextColumn("{task.fields[facts]}")
+    bar = Progress(
+        TextColumn("training"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        Remaining(),
+        text,
+        console=Console(stderr=True),
+    )
+    with bar:
+        task = bar.add_task("training", facts="", total=None)
+
+        def show(state: "TrainingState") -> None:
+            bar.update(task, completed=state.step, total=state.steps, facts=_facts(state))
+
+        yield show
+
+
+def _lines() -> "Callable[[TrainingState], None]":
+    last = -_SECONDS_BETWEEN_LINES
+
+    def show(state: "TrainingState") -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= _SECONDS_BETWEEN_LINES or state.step == state.steps:
+            last = now
+            say(f"training {state.step}/{state.steps}  {_facts(state)}")
+
+    return show
+
+
+def _facts(state: "TrainingState") -> str:
+    facts = f"loss {state.loss:.4f}  {state.steps_per_s:.1f} steps/s"
+    if state.validation_loss is not None:
+        facts += f"  validation {state.validation_loss:.4f} (best {state.best_validation_loss:.4f})"
+    return facts

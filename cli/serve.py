@@ -1,0 +1,44 @@
+"""`foretell serve`: models behind gRPC."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from foretell.cli import parameters
+
+EXAMPLE = "Example: foretell serve models/ --listen 0.0.0.0:8001"
+
+
+def serve(
+    models: Annotated[
+        Path, typer.Argument(help="Folder of models (models/NAME/VERSION), or one of its parts.")
+    ],
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")
+    ] = "127.0.0.1:8001",
+    device: parameters.Device = "auto",
+    threads: parameters.Threads = None,
+    workers: Annotated[int, typer.Option(min=1, help="Requests computed at a time.")] = 2,
+    max_message_mib: Annotated[
+        int, typer.Option(min=1, max=2047, help="Largest request and answer, in MiB.")
+    ] = 64,
+    grace_s: Annotated[
+        float, typer.Option(min=0, help="Seconds for requests in work when stopped.")
+    ] = 30.0,
+) -> None:
+    """Serve the newest good version of each model until SIGTERM or Ctrl-C.
+
+    foretell.v1, grpc.health.v1 and reflection answer on one port. The log goes to standard error.
+    """
+    from foretell.server.serve import serve as serve_models
+
+    serve_models(
+        models,
+        listen,
+        device=device,
+        threads=threads,
+        workers=workers,
+        max_message_bytes=max_message_mib * 1024 * 1024,
+        grace_s=grace_s,
+    )

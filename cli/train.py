@@ -1,0 +1,147 @@
+"""`foretell train`: from a table of series to weights."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from foretell.cli import parameters
+from foretell.cli.messages import say, say_refused
+from foretell.data.options import Columns
+
+EXAMPLE = "Example: foretell train forecaster sales.csv --freq D --horizon 28 --output runs/demand"
+
+_DEFAULT_CONTEXT = 512
+
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.callback()
+def _group() -> None:
+    """Train a model."""
+
+
+@app.command("forecaster", epilog=EXAMPLE)
+def forecaster(
+    data: parameters.Data,
+    freq: Annotated[
+        str,
+        typer.Option(
+            help="Frequency: a pandas alias (h, D, W, MS, ...), an integer step, or any: each "
+            "series its own."
+        ),
+    ],
+    horizon: parameters.Horizon,
+    output: Annotated[Path, typer.Option(help="Folder of the run: weights, checkpoint, log.")],
+    future_covariates: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="Columns known for the horizon too.")
+    ] = None,
+    past_covariates: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="Columns known for the past only.")
+    ] = None,
+    static: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="Columns constant within a series.")
+    ] = None,
+    holdout: Annotated[
+        int, typer.Option(min=0, help="Last steps of each series that are not trained on.")
+    ] = 0,
+    steps: Annotated[int, typer.Option(min=1, help="Optimiser steps.")] = 2000,
+    batch_size: Annotated[int, typer.Option(min=1, help="Windows a step.")] = 64,
+    learning_rate: Annotated[float, typer.Option(help="Peak of the schedule.")] = 1e-3,
+    patch: Annotated[
+        int | None, typer.Option(min=1, help="Steps a patch. [fits the season]")
+    ] = None,
+    context: Annotated[
+        int | None, typer.Option(min=1, help="Past steps to look at. [about 512]")
+    ] = None,
+    d_model: Annotated[int, typer.Option(min=2, help="Width of a token.")] = 128,
+    layers: Annotated[int, typer.Option(min=1, help="Causal blocks.")] = 4,
+    heads: Annotated[int, typer.Option(min=1, help="Attention heads.")] = 4,
+    seed: Annotated[int, typer.Option(min=0, help="Fixes weights and batches.")] = 0,
+    skip_refused: Annotated[
+        bool, typer.Option("--skip-refused", help="Leave out series that can't be used.")
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the run's checkpoint.")
+    ] = False,
+    id_col: parameters.IdCol = "unique_id",
+    time_col: parameters.TimeCol = "ds",
+    target_col: parameters.TargetCol = "y",
+    time_zone: parameters.TimeZone = None,
+    separator: parameters.Separator = None,
+    decimal: parameters.Decimal = ".",
+    date_format: parameters.DateFormat = None,
+    overwrite: parameters.Overwrite = False,
+) -> None:
+    """Train a causal Transformer on all series of a table; needs the extra [train].
+
+    A killed run goes on with --resume and ends with the same weights as an unbroken one.
+    """
+    from foretell.cli.progress import training_progress
+    from foretell.data.reading import read_table
+    from foretell.model.config import ForecasterConfig, TrainingConfig
+    from foretell.model.fit import fit_forecaster
+
+    columns = Columns(
+        unique_id=id_col,
+        ds=time_col,
+        y=target_col,
+        future_covariates=parameters.names(future_covariates),
+        past_covariates=parameters.names(past_covariates),
+        static=parameters.names(static),
+        time_zone=time_zone,
+    )
+    training = TrainingConfig(
+        steps=steps,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        warmup_steps=min(100, steps // 10),
+        seed=seed,
+    )
+    patch = patch or default_patch(freq)
+    model = ForecasterConfig(
+        patch_length=patch,
+        context_length=context or _DEFAULT_CONTEXT // patch * patch,
+        d_model=d_model,
+        num_layers=layers,
+        num_heads=heads,
+        d_ff=2 * d_model,
+        num_future_covariates=len(columns.future_covariates),
+        num_past_covariates=len(columns.past_covariates),
+        num_static=len(columns.static),
+    )
+    csv = parameters.csv_format(separator, decimal, date_format)
+    with training_progress() as progress:
+        summary = fit_forecaster(
+            read_table(data, csv=csv, columns=columns),
+            columns=columns,
+            freq=freq,
+            horizon=parameters.horizon_steps(horizon),
+            model=model,
+            training=training,
+            run=output,
+            holdout=holdout,
+            skip_refused=skip_refused,
+            resume=resume,
+            overwrite=overwrite,
+            progress=progress,
+        )
+    say(
+        f"{summary.num_parameters:,} weights trained on {summary.num_series:,} series, "
+        f"{summary.num_steps:,} observed steps, in {summary.seconds:,.0f} s -> {output}"
+    )
+    if summary.refusals:
+        say_refused(summary.refusals, summary.num_series + len(summary.refusals))
+        raise typer.Exit(3)
+
+
+def default_patch(freq: str) -> int:
+    """Choose the patch length nearest 12 steps that keeps the phase of the season.
+
+    That is 12 for hours and months, 7 for days, 10 for business days, 13 for weeks.
+    """
+    from foretell.data.calendar import Frequency
+
+    season = 1 if freq == "any" else Frequency.parse(freq).season_length
+    lengths = [n for n in range(4, 33) if season % n == 0 or n % season == 0]
+    return min(lengths or [12], key=lambda length: abs(length - 12))

@@ -1,0 +1,93 @@
+"""A file that looks complete must be complete: others read it without asking."""
+
+import os
+
+import pandas as pd
+import pytest
+
+from foretell.data.errors import ForetellError, OptionError
+from foretell.jobs.output import check_outputs, replacing, table_format, write_table
+
+TABLE = pd.DataFrame({"unique_id": ["007", "a"], "forecast": [0.1 + 0.2, 1e-12]})
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.csv.gz", "out.parquet"])
+def test_every_number_comes_back_to_the_last_bit(tmp_path, name):
+    target = tmp_path / name
+    write_table(TABLE, target)
+    if name.endswith(".parquet"):
+        back = pd.read_parquet(target)
+    else:
+        back = pd.read_csv(target, dtype=str)
+        back["forecast"] = [float(text) for text in back["forecast"]]
+    assert back["unique_id"].tolist() == ["007", "a"]
+    assert back["forecast"].tolist() == TABLE["forecast"].tolist()
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_failing_writer_leaves_the_old_bytes_and_no_crumbs(tmp_path):
+    target = tmp_path / "out.csv"
+    target.write_text("old")
+
+    def write():
+        with replacing(target, ".csv") as partial:
+            partial.write_text("half")
+            raise RuntimeError("halfway")
+
+    with pytest.raises(RuntimeError, match="halfway"):
+        write()
+    assert target.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
+
+
+def test_the_target_appears_only_at_the_end(tmp_path):
+    target = tmp_path / "out.csv"
+    with replacing(target, ".csv") as partial:
+        partial.write_text("whole")
+        assert not target.exists()
+        assert partial.parent == tmp_path
+    assert target.read_text() == "whole"
+
+
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "real").mkdir()
+    link = tmp_path / "out.csv"
+    link.symlink_to(tmp_path / "real" / "out.csv")
+    write_table(TABLE, link)
+    assert link.is_symlink()
+    assert (tmp_path / "real" / "out.csv").is_file()
+
+
+def test_new_files_get_the_rights_that_others_expect(tmp_path):
+    """A temporary file of mode 0600 renamed into place could not be read by the next job."""
+    write_table(TABLE, tmp_path / "out.csv")
+    umask = os.umask(0)
+    os.umask(umask)
+    assert (tmp_path / "out.csv").stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+def test_all_unusable_outputs_are_named_at_once(tmp_path):
+    exists, lost, folder = tmp_path / "old.csv", tmp_path / "no" / "out.csv", tmp_path / "dir"
+    exists.write_text("old")
+    folder.mkdir()
+    with pytest.raises(ForetellError) as caught:
+        check_outputs([exists, lost, folder], overwrite=False)
+    first, second, third = caught.value.problems
+    assert str(exists) in first
+    assert "--overwrite" in first
+    assert "doesn't exist" in second
+    assert "no regular file" in third
+    check_outputs([exists], overwrite=True)
+
+
+def test_a_device_is_never_replaced():
+    """Renaming over /dev/null, as root, would break the machine."""
+    from pathlib import Path
+
+    with pytest.raises(ForetellError, match="no regular file"):
+        check_outputs([Path(os.devnull)], overwrite=True)
+
+
+def test_an_unknown_ending_is_refused_naming_the_known_ones(tmp_path):
+    with pytest.raises(OptionError, match=r"\.csv, \.csv\.gz, \.parquet"):
+        table_format(tmp_path / "out.xlsx")
