@@ -1,4 +1,6 @@
-"""From a panel's answer to the table that a caller gets, and to the error and warnings that go with it."""
+"""From a panel's answer to the table that a caller gets, and to the error and warnings that go with
+it.
+"""
 
 import warnings
 
@@ -17,10 +19,11 @@ def quantile_column(level: float) -> str:
 def forecast_table(
     answer: PanelForecast, *, id_col: str = "unique_id", time_col: str = "ds"
 ) -> pd.DataFrame:
-    """Write an answer as a long table: one row a series and step, series by first appearance in the input.
+    """Write an answer as a long table: one row a series and step, series by first appearance in the
+    input.
 
-    Columns: `id_col` in the caller's own type; `time_col` as datetime64, zoned where the input was, or integers;
-    `forecast`; and "q0.1", ... in the order asked for.
+    Columns: `id_col` in the caller's own type; `time_col` as datetime64, zoned where the input was,
+    or integers; `forecast`; and "q0.1", ... in the order asked for.
     """
     count, horizon = answer.stamps.shape
     stamps = answer.stamps.ravel()

@@ -1,8 +1,9 @@
 """Frequencies: their names, and the calendar grid each of them steps on.
 
-Every unit cuts time into ticks (days, hours, ..., plain steps) and numbers the ticks that lie on its grid: days for
-`D`, working days for `B`, months for `ME`. Stepping is adding to that number, and a tick is on the grid where number
-and tick are each other's inverse. So month ends come from the month, and nothing drifts.
+Every unit cuts time into ticks (days, hours, ..., plain steps) and numbers the ticks that lie on
+its grid: days for `D`, working days for `B`, months for `ME`. Stepping is adding to that number,
+and a tick is on the grid where number and tick are each other's inverse. So month ends come from
+the month, and nothing drifts.
 """
 
 import re
@@ -17,7 +18,8 @@ from foretell.data.zones import DAY_NS, from_wall, split_days
 WEEKDAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
 MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 
-# Units that step by a fixed time, in nanoseconds: they count instants, whatever the local clock does.
+# Units that step by a fixed time, in nanoseconds: they count instants, whatever the local clock
+# does.
 CLOCK_NS = {
     "ns": 1,
     "us": 1_000,
@@ -62,7 +64,8 @@ class Frequency:
     Attributes:
         unit: "integer" for plain steps, or the bare pandas alias: "h", "D", "W", "ME", "BQS", ...
         multiple: Units in one step, at least 1.
-        anchor: Weekday on which a "W" falls, or a month in which a quarter or year ends or starts; else "".
+        anchor: Weekday on which a "W" falls, or a month in which a quarter or year ends or starts;
+            else "".
     """
 
     unit: str
@@ -71,7 +74,8 @@ class Frequency:
 
     @classmethod
     def parse(cls, text: "str | int | Frequency") -> "Frequency":
-        """Read a frequency: a pandas alias, old ("H", "M", "A-JUN") or new ("h", "ME", "YE-JUN"), or an integer step.
+        """Read a frequency: a pandas alias, old ("H", "M", "A-JUN") or new ("h", "ME", "YE-JUN"),
+        or an integer step.
 
         Raises:
             FrequencyError: The frequency is unknown; the message lists the known ones.
@@ -118,15 +122,18 @@ class Frequency:
 
     @property
     def is_calendar(self) -> bool:
-        """Whether this steps on the local clock: days, weeks, months and longer. Hours and shorter count instants."""
+        """Whether this steps on the local clock: days, weeks, months and longer. Hours and shorter
+        count instants.
+        """
         return not self.is_integer and self.unit not in CLOCK_NS
 
     @property
     def season_length(self) -> int:
         """Steps in the main season; 1 where there is none, or where it is no whole number of steps.
 
-        A day for steps of a minute up to a day, an hour for seconds, a second below. A week for days and business
-        days, a year for weeks, months and quarters: h 24, min 1440, D 7, B 5, W 52, ME 12, QE 4, YE 1, integers 1.
+        A day for steps of a minute up to a day, an hour for seconds, a second below. A week for
+        days and business days, a year for weeks, months and quarters: h 24, min 1440, D 7, B 5, W
+        52, ME 12, QE 4, YE 1, integers 1.
         """
         season = {"D": 7, "B": 5, "W": 52}.get(self.unit, 1)
         if self.unit in MONTH_UNITS:
@@ -141,8 +148,9 @@ class Frequency:
     def same_rhythm(self, other: "Frequency") -> bool:
         """Whether steps are equally long, wherever they are anchored.
 
-        A model of months serves month ends and month starts alike, one of weeks serves every weekday, 60min is h,
-        24h is D, 3ME is QE, and plain integer steps, which have no length, are all alike.
+        A model of months serves month ends and month starts alike, one of weeks serves every
+        weekday, 60min is h, 24h is D, 3ME is QE, and plain integer steps, which have no length, are
+        all alike.
         """
         return self._rhythm == other._rhythm
 
@@ -151,8 +159,9 @@ class Frequency:
     ) -> Int64[np.ndarray, "n H"]:
         """Find the stamps of the next steps.
 
-        Hours and shorter step from instant to instant; days and longer keep the local time of day in `time_zone`
-        (where the clock skips it, the first instant after the skip; where it comes twice, the first).
+        Hours and shorter step from instant to instant; days and longer keep the local time of day
+        in `time_zone` (where the clock skips it, the first instant after the skip; where it comes
+        twice, the first).
 
         Args:
             last: Stamps on this frequency's grid.
@@ -176,7 +185,9 @@ class Frequency:
         return stamps[which]
 
     def reaches(self, last: Int64[np.ndarray, " n"], horizon: int) -> Bool[np.ndarray, " n"]:
-        """Whether `horizon` steps after each stamp can be written as a stamp (a little on the safe side)."""
+        """Whether `horizon` steps after each stamp can be written as a stamp (a little on the safe
+        side).
+        """
         slack = 0 if self.is_integer else 4 * DAY_NS
         latest = _LAST_STAMP - slack - horizon * self._longest_step
         if latest < -_LAST_STAMP:
@@ -199,8 +210,8 @@ class Frequency:
             time_zone: Zone of the local clock; None where stamps have no zone.
 
         Returns:
-            Steps from the origin (negative before it), and whether the stamp lies on the grid; the steps of one
-            that doesn't mean nothing.
+            Steps from the origin (negative before it), and whether the stamp lies on the grid; the
+            steps of one that doesn't mean nothing.
         """
         origin_ticks, origin_phase = self._split(origins, time_zone)
         ticks, phase = self._split(stamps, time_zone)
@@ -282,7 +293,9 @@ def month_numbers(days: Int64[np.ndarray, "..."]) -> Int64[np.ndarray, "..."]:
 
 
 def month_edges(months: Int64[np.ndarray, "..."], unit: str) -> Int64[np.ndarray, "..."]:
-    """Find the day on which a month ends or starts; its last or first business day for units with a B."""
+    """Find the day on which a month ends or starts; its last or first business day for units with a
+    B.
+    """
     at_end = unit.endswith("E")
     days = (months + at_end).astype("M8[M]").astype("M8[D]").astype(np.int64) - at_end
     if unit.startswith("B"):
@@ -294,7 +307,9 @@ def month_edges(months: Int64[np.ndarray, "..."], unit: str) -> Int64[np.ndarray
 
 
 def _normal_anchor(unit: str, anchor: str, name: str) -> str:
-    """Name an anchor so that equal grids have equal names: quarters are named as pandas' defaults are."""
+    """Name an anchor so that equal grids have equal names: quarters are named as pandas' defaults
+    are.
+    """
     if unit == "W":
         if anchor and anchor not in WEEKDAYS:
             raise FrequencyError(

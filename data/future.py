@@ -1,4 +1,5 @@
-"""Known-future covariates: each value finds its series and step by id and stamp, never by its place in a file.
+"""Known-future covariates: each value finds its series and step by id and stamp, never by its place
+in a file.
 
 Axes: n series, H horizon, F known-future covariates, M rows of the future table.
 """
@@ -68,7 +69,9 @@ class FutureTable:
     def align(
         self, frequencies: Sequence[Frequency | None], alive: Bool[np.ndarray, " n"]
     ) -> dict[int, list[str]]:
-        """Fill `values` and say, by series, what is wrong: missing, blank, repeated or unreadable rows."""
+        """Fill `values` and say, by series, what is wrong: missing, blank, repeated or unreadable
+        rows.
+        """
         if self.future is None:
             return {}
         series = self._match_ids()

@@ -1,6 +1,7 @@
 """What frequency do stamps step by? Answered for all series at once, and never by a guess.
 
-Axes: N stamps of all series together, n series. A series is `stamps[indptr[i]:indptr[i + 1]]`, rising.
+Axes: N stamps of all series together, n series. A series is `stamps[indptr[i]:indptr[i + 1]]`,
+rising.
 """
 
 from dataclasses import dataclass
@@ -28,7 +29,8 @@ _CLOCK_UNITS = tuple(sorted(CLOCK_NS, key=CLOCK_NS.__getitem__, reverse=True))
 def infer(
     stamps: Int64[np.ndarray, " N"], kind: StampKind, time_zone: str | None = None
 ) -> Frequency:
-    """Infer the frequency of one series; gaps don't matter as long as the commonest step is the true one.
+    """Infer the frequency of one series; gaps don't matter as long as the commonest step is the
+    true one.
 
     Args:
         stamps: Rising stamps.
@@ -36,7 +38,8 @@ def infer(
         time_zone: Zone of the local clock; None where stamps have no zone.
 
     Raises:
-        FrequencyError: There are fewer than two stamps, they fit several frequencies, or some are off the grid.
+        FrequencyError: There are fewer than two stamps, they fit several frequencies, or some are
+            off the grid.
     """
     found = candidates(stamps, np.array([0, len(stamps)]), kind, time_zone)[0]
     if len(found) != 1:
@@ -64,9 +67,11 @@ def explain(found: tuple[Frequency, ...], num_rows: int) -> str:
 def anchored_at(
     frequency: Frequency, stamp: int, kind: StampKind, time_zone: str | None
 ) -> Frequency | None:
-    """Find the frequency of the same rhythm that a lone stamp lies on: W-SUN becomes W-MON on a Monday.
+    """Find the frequency of the same rhythm that a lone stamp lies on: W-SUN becomes W-MON on a
+    Monday.
 
-    None where there is none: plain steps for a date, or months for a day that is neither first nor last.
+    None where there is none: plain steps for a date, or months for a day that is neither first nor
+    last.
     """
     if frequency.is_integer != (kind == "integer"):
         return None
@@ -91,11 +96,13 @@ def candidates(
     kind: StampKind,
     time_zone: str | None = None,
 ) -> list[tuple[Frequency, ...]]:
-    """Find the frequencies that each series may step by: none (fewer than two rows), one, or several.
+    """Find the frequencies that each series may step by: none (fewer than two rows), one, or
+    several.
 
-    Stamps of the same time of day step by months where all lie on month ends or starts, by weeks where all steps are
-    weeks, by business days where no weekend has a row and a Friday is followed by a Monday, otherwise by days. All
-    others step by a fixed time. Days from Monday to Friday without a weekend between may be either: two candidates.
+    Stamps of the same time of day step by months where all lie on month ends or starts, by weeks
+    where all steps are weeks, by business days where no weekend has a row and a Friday is followed
+    by a Monday, otherwise by days. All others step by a fixed time. Days from Monday to Friday
+    without a weekend between may be either: two candidates.
     """
     counts = np.diff(indptr)
     found: list[tuple[Frequency, ...]] = [()] * len(counts)
@@ -123,7 +130,8 @@ def candidates(
     return found
 
 
-# A code is [unit, multiple, anchor, may also be business days]: numbers, so that many series are told apart at once.
+# A code is [unit, multiple, anchor, may also be business days]: numbers, so that many series are
+# told apart at once.
 
 
 def _codes(

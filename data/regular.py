@@ -1,6 +1,7 @@
 """From typed rows to regular grids: sorted, one frequency a series, NaN where a step has no value.
 
-Axes: N rows or steps of all series together, n series, C covariates, H horizon, F known-future covariates.
+Axes: N rows or steps of all series together, n series, C covariates, H horizon, F known-future
+covariates.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,8 @@ from foretell.data.zones import describe_stamp
 
 ANY_FREQUENCY = "any"
 
-# A stray stamp, such as 1900-01-01 among hours of today, would ask for a grid of a million empty steps.
+# A stray stamp, such as 1900-01-01 among hours of today, would ask for a grid of a million empty
+# steps.
 _LONG_GRID = 100_000
 _LEAST_SHARE = 0.01
 
@@ -33,21 +35,24 @@ def regularise(
 ) -> Panel:
     """Lay each series on its regular grid.
 
-    Rows may come in any order. A step without a row, or with a blank, is NaN; blanks at the end belong to the
-    context, so the forecast starts after the last row. Each series has its own frequency: `options.freq`, or the one
-    inferred from its rows; where these fit several, or are too few, the model's, if the model has one.
+    Rows may come in any order. A step without a row, or with a blank, is NaN; blanks at the end
+    belong to the context, so the forecast starts after the last row. Each series has its own
+    frequency: `options.freq`, or the one inferred from its rows; where these fit several, or are
+    too few, the model's, if the model has one.
 
     Args:
         rows: History.
         options: Horizon and frequency.
-        future: Known-future covariates of the horizon; rows outside it are not used, with a warning.
+        future: Known-future covariates of the horizon; rows outside it are not used, with a
+            warning.
         future_names: Names of the model's known-future covariates, in order.
         model_frequency: Frequency the model was trained for, or "any".
 
     Raises:
-        FrequencyError: `options.freq` or `model_frequency` is unknown, doesn't fit the kind of stamps, or the two
-            differ and `options.allow_other_frequency` is not set.
-        TableError: Known-future covariates are needed and there are none, or their stamps are of another kind.
+        FrequencyError: `options.freq` or `model_frequency` is unknown, doesn't fit the kind of
+            stamps, or the two differ and `options.allow_other_frequency` is not set.
+        TableError: Known-future covariates are needed and there are none, or their stamps are of
+            another kind.
     """
     return _Regular(rows, options, _parse_model_frequency(model_frequency)).panel(
         future, future_names
@@ -249,7 +254,9 @@ class _Regular:
             )
 
     def _refuse_crowded(self, positions: Int64[np.ndarray, " N"]) -> None:
-        """Refuse two rows in one step (a clock that shows an hour twice), and grids that are nearly all gaps."""
+        """Refuse two rows in one step (a clock that shows an hour twice), and grids that are nearly
+        all gaps.
+        """
         same = np.flatnonzero((np.diff(positions) == 0) & (np.diff(self.series) == 0))
         for row in same.tolist():
             series = int(self.series[row])

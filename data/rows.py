@@ -1,7 +1,9 @@
-"""From a long table to typed rows, grouped by series; the one place where a table's types are judged.
+"""From a long table to typed rows, grouped by series; the one place where a table's types are
+judged.
 
-What is wrong with the table as a whole is a `TableError`; what is wrong with one series is its `Refusal`, and the
-others go on. Nothing is sorted, filled or dropped here: that is `foretell.data.regular`.
+What is wrong with the table as a whole is a `TableError`; what is wrong with one series is its
+`Refusal`, and the others go on. Nothing is sorted, filled or dropped here: that is
+`foretell.data.regular`.
 """
 
 import difflib
@@ -22,12 +24,13 @@ def read_rows(df: pd.DataFrame, columns: Columns) -> Rows:
     """Read a long table of history: one row a series and step.
 
     Args:
-        df: Columns `columns.unique_id`, `columns.ds`, `columns.y` and the named covariates; others are left alone.
+        df: Columns `columns.unique_id`, `columns.ds`, `columns.y` and the named covariates; others
+            are left alone.
         columns: The names of the columns.
 
     Raises:
-        TableError: The table as a whole can't be read: columns are missing, have a type that can't be used, rows
-            without an id, or no rows at all. All problems are reported.
+        TableError: The table as a whole can't be read: columns are missing, have a type that can't
+            be used, rows without an id, or no rows at all. All problems are reported.
     """
     numeric = (columns.y, *columns.future_covariates, *columns.past_covariates)
     table = _Table(df, columns, numeric, columns.static)
@@ -35,7 +38,8 @@ def read_rows(df: pd.DataFrame, columns: Columns) -> Rows:
 
 
 def read_future_rows(df: pd.DataFrame, columns: Columns) -> Rows:
-    """Read a long table of known-future covariates: `columns.unique_id`, `columns.ds` and `future_covariates`.
+    """Read a long table of known-future covariates: `columns.unique_id`, `columns.ds` and
+    `future_covariates`.
 
     The target is empty and there are no static columns. Raises as `read_rows` does.
     """
@@ -138,7 +142,9 @@ class _Table:
         )
 
     def _reasons(self) -> dict[int, list[str]]:
-        """Write, for each series with wrong rows, a sentence a problem that names the first of its rows."""
+        """Write, for each series with wrong rows, a sentence a problem that names the first of its
+        rows.
+        """
         reasons: dict[int, list[str]] = {}
         for problem in self.problems:
             series, first, counts = np.unique(

@@ -1,4 +1,6 @@
-"""Time stamps at the door: dates of any type, ISO text and integer steps become int64; nothing is guessed."""
+"""Time stamps at the door: dates of any type, ISO text and integer steps become int64; nothing is
+guessed.
+"""
 
 import re
 from dataclasses import dataclass, field
@@ -38,15 +40,17 @@ class Stamps:
 
 
 def read_stamps(column: pd.Series, time_zone: str | None = None) -> Stamps:
-    """Read a time column: dates and times of any type, periods (their start), ISO 8601 text, or integer steps.
+    """Read a time column: dates and times of any type, periods (their start), ISO 8601 text, or
+    integer steps.
 
     Args:
         column: The column.
-        time_zone: Zone of the local clock; None keeps the column's own, and UTC for text with offsets.
+        time_zone: Zone of the local clock; None keeps the column's own, and UTC for text with
+            offsets.
 
     Raises:
-        TableError: The column's type or its text can't be understood, stamps with and without offset are mixed, or
-            `time_zone` is given for stamps without zone or offset.
+        TableError: The column's type or its text can't be understood, stamps with and without
+            offset are mixed, or `time_zone` is given for stamps without zone or offset.
     """
     stamps = _read(column, None if time_zone is None else check_zone(time_zone))
     if time_zone is not None and stamps.kind != "zoned":
@@ -103,7 +107,9 @@ def _read_dates(column: pd.Series, dates: pd.DatetimeIndex, time_zone: str | Non
 def _nanoseconds(
     dates: pd.DatetimeIndex,
 ) -> tuple[Int64[np.ndarray, " N"], Bool[np.ndarray, " N"]]:
-    """Return nanoseconds in UTC, 0 for blanks, and where they don't fit (before 1678 or after 2261)."""
+    """Return nanoseconds in UTC, 0 for blanks, and where they don't fit (before 1678 or after
+    2261).
+    """
     ticks = np.asarray(dates.asi8, dtype=np.int64)
     factor = _UNIT_NS[dates.unit]
     # A day is kept free at both ends, so that the local clock of any zone can be written too.
@@ -133,7 +139,9 @@ def _read_whole(column: pd.Series) -> Stamps:
 
 
 def _refuse_dates_as_integers(column: pd.Series, steps: Int64[np.ndarray, " m"]) -> None:
-    """Refuse integers that all read as YYYYMMDD, or as YYYYMM over several years: dates or steps, who knows?"""
+    """Refuse integers that all read as YYYYMMDD, or as YYYYMM over several years: dates or steps,
+    who knows?
+    """
     if not len(steps) or steps.min() < 190001 or steps.max() > 21991231:
         return
     form = "%Y%m%d" if steps.min() >= 19000101 else "%Y%m"

@@ -1,4 +1,6 @@
-"""Numbers at the door: any column that holds numbers becomes float64, anything else is refused by name and row."""
+"""Numbers at the door: any column that holds numbers becomes float64, anything else is refused by
+name and row.
+"""
 
 import numbers
 from collections.abc import Callable
@@ -10,7 +12,8 @@ from jaxtyping import Float64, Int64
 
 from foretell.data.errors import TableError
 
-# Far beyond any measured quantity, and far enough from the float64 limit that squares and sums stay finite.
+# Far beyond any measured quantity, and far enough from the float64 limit that squares and sums stay
+# finite.
 LARGEST_VALUE = 1e100
 
 _NUMBER_OBJECTS = {"integer", "floating", "mixed-integer-float", "empty"}
@@ -39,12 +42,12 @@ def read_numbers(
 ) -> tuple[Float64[np.ndarray, " N"], list[RowProblem]]:
     """Read a column as numbers; blanks (None, NaN, NA) become NaN.
 
-    Integers, floats, nullable and Arrow types, Decimals, and objects of these are numbers. Truth values, text and
-    complex numbers are not.
+    Integers, floats, nullable and Arrow types, Decimals, and objects of these are numbers. Truth
+    values, text and complex numbers are not.
 
     Returns:
-        The values, NaN where there is a problem, and the problems that concern single rows: no number, infinite,
-        or beyond 1e100.
+        The values, NaN where there is a problem, and the problems that concern single rows: no
+        number, infinite, or beyond 1e100.
 
     Raises:
         TableError: The column's type holds no numbers.

@@ -1,6 +1,7 @@
 """Instants and local clocks: the one place that knows time zones.
 
-Stamps are int64 nanoseconds: instants in UTC where there is a zone, a bare clock where there is none.
+Stamps are int64 nanoseconds: instants in UTC where there is a zone, a bare clock where there is
+none.
 """
 
 from typing import Literal
@@ -46,7 +47,8 @@ def to_wall(stamps: Int64[np.ndarray, " N"], time_zone: str | None) -> Int64[np.
 def from_wall(wall: Int64[np.ndarray, " N"], time_zone: str | None) -> Int64[np.ndarray, " N"]:
     """Find the instant at which the local clock shows a time.
 
-    A time that the clock shows twice is its first showing; one that it skips is the first instant after the skip.
+    A time that the clock shows twice is its first showing; one that it skips is the first instant
+    after the skip.
     """
     if time_zone is None or time_zone == "UTC":
         return wall
@@ -60,8 +62,8 @@ def split_days(
 ) -> tuple[Int64[np.ndarray, " N"], Int64[np.ndarray, " N"]]:
     """Split stamps into local days since 1970-01-01 and the time of day in nanoseconds.
 
-    Where a zone skips midnight, the first instant of that day counts as midnight, so that a daily series keeps its
-    time of day over the change.
+    Where a zone skips midnight, the first instant of that day counts as midnight, so that a daily
+    series keeps its time of day over the change.
     """
     days, time_of_day = np.divmod(to_wall(stamps, time_zone), DAY_NS)
     if time_zone is None or time_zone == "UTC":
@@ -75,7 +77,9 @@ def split_days(
 
 
 def describe_stamp(stamp: int, kind: StampKind, time_zone: str | None) -> str:
-    """Write a stamp for a person: `2024-05-10`, `2024-05-10 13:00`, `2024-05-10 13:00+02:00`, or `42`."""
+    """Write a stamp for a person: `2024-05-10`, `2024-05-10 13:00`, `2024-05-10 13:00+02:00`, or
+    `42`.
+    """
     if kind == "integer":
         return str(stamp)
     moment = pd.Timestamp(int(stamp), unit="ns", tz="UTC")

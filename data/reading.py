@@ -1,0 +1,265 @@
+"""Files to DataFrames: CSV and Parquet, with ids letter for letter and nothing read by guess.
+
+Only what text leaves open is settled here: separator, decimal sign, blanks, dates that are not ISO.
+Types are judged where all tables pass, in `foretell.data.rows`.
+"""
+
+import csv as csv_module
+import io
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+import pyarrow.dataset as pads
+import pyarrow.parquet as pq
+
+from foretell.data.dates import read_dates
+from foretell.data.errors import OptionError, TableError
+from foretell.data.options import Columns
+
+SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab"}
+# Written for "unknown" by common tools; in the id column they are names like any other.
+BLANKS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
+_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?(inf|Inf|INF|infinity|Infinity)$"
+_HEAD_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CsvFormat:
+    """How a CSV file is written.
+
+    Attributes:
+        separator: One character between values; None finds comma, semicolon or tab from the header.
+        decimal: "." or ",".
+        date_format: A strptime format of the time column; None reads ISO dates, and others where
+            only one reading fits the whole column.
+    """
+
+    separator: str | None = None
+    decimal: str = "."
+    date_format: str | None = None
+
+    def __post_init__(self) -> None:
+        problems = []
+        if self.separator is not None and (
+            len(self.separator) != 1 or self.separator in '"\n\r' or self.separator.isalnum()
+        ):
+            problems.append(
+                f"separator is {self.separator!r}; give one character such as ',', ';' or a tab."
+            )
+        if self.decimal not in {".", ","}:
+            problems.append(f"decimal is {self.decimal!r}; give '.' or ','.")
+        if self.separator is not None and self.separator == self.decimal:
+            problems.append(
+                f"separator and decimal are both {self.decimal!r}; give the separator that the file uses."
+            )
+        if self.date_format is not None and "%" not in self.date_format:
+            problems.append(f"date format is {self.date_format!r}; write one such as '%d/%m/%Y'.")
+        if problems:
+            raise OptionError(problems)
+
+
+def read_table(
+    path: str | Path, *, csv: CsvFormat | None = None, columns: Columns | None = None
+) -> pd.DataFrame:
+    """Read a table from a CSV file (also gzipped), a Parquet file or folder, or CSV from standard
+    input ("-").
+
+    Parquet keeps its types. From CSV, ids are text letter for letter, the time column is dates or
+    text, and any column that holds numbers is numbers; blanks and NA, NaN, null and the like are
+    unknown there.
+
+    Args:
+        path: The file; "-" is standard input.
+        csv: How CSV is written.
+        columns: Names of the id and time columns.
+
+    Raises:
+        TableError: The file can't be read, is empty, isn't a table, or its separator or dates are
+            ambiguous.
+    """
+    csv, columns = csv or CsvFormat(), columns or Columns()
+    name = "standard input" if str(path) == "-" else str(path)
+    try:
+        table = _read(path, name, csv, columns)
+    except (pa.ArrowException, OSError, EOFError) as error:
+        raise TableError(f"{name} can't be read: {_first_line(error)}.") from error
+    if table.empty:
+        raise TableError(f"{name} has a header but no rows; give each series at least one.")
+    return table
+
+
+def _read(path: str | Path, name: str, csv: CsvFormat, columns: Columns) -> pd.DataFrame:
+    if str(path) == "-":
+        content = sys.stdin.buffer.read()
+        return _read_csv(lambda: io.BytesIO(content), name, csv, columns)
+    path = Path(path)
+    if not path.exists():
+        raise TableError(f"there is no file {name}; check the path.")
+    if path.is_dir():
+        return _read_folder(path)
+    with path.open("rb") as file:
+        start = file.read(8)
+    if start.startswith(b"PAR1"):
+        return _to_pandas(pq.read_table(path))
+    if start.startswith(b"PK\x03\x04"):
+        raise TableError(f"{name} is a zip or spreadsheet file; save the table as CSV or Parquet.")
+    compression = "gzip" if start.startswith(b"\x1f\x8b") else None
+    return _read_csv(
+        lambda: pa.input_stream(str(path), compression=compression), name, csv, columns
+    )
+
+
+def _read_folder(path: Path) -> pd.DataFrame:
+    """Read all Parquet files of a folder; folders named key=value give text columns, letter for
+    letter.
+    """
+    files = sorted(path.rglob("*.parquet"))
+    if not files:
+        raise TableError(f"folder {path} holds no .parquet files; give a file or another folder.")
+    folders = {part for file in files for part in file.relative_to(path).parts[:-1]}
+    keys = sorted({part.split("=", 1)[0] for part in folders if "=" in part})
+    partitioning = pads.partitioning(pa.schema([(key, pa.string()) for key in keys]), flavor="hive")
+    dataset = pads.dataset(
+        [str(file) for file in files],
+        format="parquet",
+        partitioning=partitioning if keys else None,
+    )
+    return _to_pandas(dataset.to_table())
+
+
+def _to_pandas(table: pa.Table) -> pd.DataFrame:
+    # An index that pandas stored comes back as the column it was.
+    frame: pd.DataFrame = table.to_pandas(date_as_object=False, ignore_metadata=True)
+    return frame
+
+
+def _read_csv(
+    open_file: Callable[[], BinaryIO], name: str, csv: CsvFormat, columns: Columns
+) -> pd.DataFrame:
+    with open_file() as file:
+        header = _header_line(file.read(_HEAD_BYTES), name)
+    separator, names = _split_header(header, name, csv, columns)
+    with open_file() as file:
+        table = _parse_csv(file, name, separator, names)
+    text = {columns.unique_id, columns.ds}
+    frame = pd.DataFrame(
+        {
+            column: table.column(column).to_pandas()
+            if column in text
+            else _read_numbers(table.column(column), csv.decimal)
+            for column in names
+        }
+    )
+    frame[columns.ds] = read_dates(frame[columns.ds], csv.date_format)
+    return frame
+
+
+def _header_line(head: bytes, name: str) -> str:
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise TableError(f"{name} is UTF-16 text; save it as UTF-8.")
+    if b"\x00" in head:
+        raise TableError(f"{name} is no text but binary data; give a CSV or Parquet file.")
+    if not head.strip():
+        raise TableError(f"{name} is empty; give a header and rows.")
+    # The first 1 MiB may end within a character; its last line is not needed unless it is the only
+    # one.
+    line = head.lstrip(b"\xef\xbb\xbf").lstrip(b"\r\n").splitlines()[0]
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise TableError(f"{name} is not UTF-8 text; save it as UTF-8.") from error
+
+
+def _split_header(
+    header: str, name: str, csv: CsvFormat, columns: Columns
+) -> tuple[str, list[str]]:
+    """Split the header by the separator given, or by the only one that yields the id and time
+    columns.
+    """
+    tried = [csv.separator] if csv.separator else list(SEPARATORS)
+    found = {
+        separator: next(csv_module.reader([header], delimiter=separator)) for separator in tried
+    }
+    fitting = [
+        separator
+        for separator, names in found.items()
+        if columns.unique_id in names and columns.ds in names
+    ]
+    if len(fitting) != 1:
+        best = max(tried, key=lambda separator: len(found[separator]))
+        listed = ", ".join(map(repr, found[best]))
+        spelled = SEPARATORS.get(best, repr(best))
+        wanted = f"{columns.unique_id!r} and {columns.ds!r}"
+        raise TableError(
+            f"{name} has the columns {listed} when split at {spelled}, not {wanted}; name the columns "
+            "(id_col, time_col), or give the separator."
+        )
+    names = found[fitting[0]]
+    twice = sorted({column for column in names if names.count(column) > 1})
+    if twice:
+        raise TableError(
+            f"{name} has more than one column named {', '.join(map(repr, twice))}; keep one of each."
+        )
+    return fitting[0], names
+
+
+def _parse_csv(file: BinaryIO, name: str, separator: str, names: list[str]) -> pa.Table:
+    broken: list[str] = []
+
+    def note(row: Any) -> str:
+        broken.append(
+            f"{row.text.strip()[:80]!r} has {row.actual_columns} values, not {row.expected_columns}"
+        )
+        return "skip"
+
+    table = pacsv.read_csv(
+        file,
+        parse_options=pacsv.ParseOptions(
+            delimiter=separator, newlines_in_values=True, invalid_row_handler=note
+        ),
+        convert_options=pacsv.ConvertOptions(
+            column_types={column: pa.string() for column in names}, strings_can_be_null=False
+        ),
+    )
+    if broken:
+        more = f" and {len(broken) - 5} more rows likewise" if len(broken) > 5 else ""
+        raise TableError(
+            f"{name} has broken rows: {'; '.join(broken[:5])}{more}. Write one value a column, and put "
+            "values that hold the separator in quotes."
+        )
+    return table
+
+
+def _read_numbers(texts: pa.ChunkedArray, decimal: str) -> pd.Series:
+    """Read text as numbers where it is; what is no number stays text, for `rows` to name its row."""
+    plain = pc.utf8_trim_whitespace(texts)
+    plain = pc.if_else(pc.is_in(plain, pa.array(BLANKS)), pa.scalar(None, pa.string()), plain)
+    if decimal == ",":
+        # A point beside a decimal comma may be a thousands sign: it makes the value no number.
+        point = pc.match_substring(plain, ".")
+        plain = pc.if_else(point, plain, pc.replace_substring(plain, ",", "."))
+        plain = pc.if_else(point, pc.binary_join_element_wise(plain, "!", ""), plain)
+    try:
+        return pc.cast(plain, pa.float64()).to_pandas()
+    except pa.ArrowInvalid:
+        pass
+    is_number = pc.fill_null(pc.match_substring_regex(plain, _NUMBER), True)
+    if not pc.any(pc.and_(is_number, pc.is_valid(plain))).as_py():
+        return texts.to_pandas()
+    numbers = pc.cast(pc.if_else(is_number, plain, pa.scalar(None, pa.string())), pa.float64())
+    mixed = numbers.to_pandas().astype(object)
+    wrong = ~np.asarray(is_number.to_pandas(), dtype=bool)
+    mixed[wrong] = texts.to_pandas().astype(object)[wrong]
+    return mixed
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n", 1)[0].rstrip(".") or type(error).__name__
