@@ -1,0 +1,117 @@
+"""Doors and forecasters without a model: their answers are known beforehand."""
+
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from foretell.data.answers import forecast_table, raise_refused, warn_unused
+from foretell.data.bundle import ForecasterSpec
+from foretell.data.options import Columns, ForecastOptions
+from foretell.data.panel import PanelForecast
+from foretell.data.regular import regularise
+from foretell.data.rows import read_future_rows, read_rows
+from foretell.jobs.doors import Door
+
+
+def spec(**changes):
+    values = {
+        "context_length": 512,
+        "patch_length": 12,
+        "horizon": 12,
+        "frequency": "any",
+        "season_length": 1,
+        "quantile_levels": (0.1, 0.5, 0.9),
+    }
+    return ForecasterSpec(**(values | changes))
+
+
+class StandIn:
+    """A forecaster that answers what `rule(context, horizon)` says, at every level.
+
+    Attributes:
+        asked: The rows, future rows and options of every question.
+    """
+
+    def __init__(self, rule=lambda context, horizon: np.full(horizon, context[-1]), **changes):
+        self.manifest = SimpleNamespace(forecaster=spec(**changes))
+        self.provider = "StandIn"
+        self.rule = rule
+        self.asked = []
+
+    def forecast_rows(self, rows, future, options):
+        self.asked.append((rows, future, options))
+        panel = regularise(
+            rows,
+            options=options,
+            future=future,
+            future_names=self.manifest.forecaster.future_covariates,
+            model_frequency=self.manifest.forecaster.frequency,
+        )
+        shape = (len(panel.ids), options.horizon)
+        forecast, stamps = np.empty(shape), np.empty(shape, dtype=np.int64)
+        for i, frequency in enumerate(panel.frequencies):
+            context = panel.target[panel.indptr[i] : panel.indptr[i + 1]]
+            forecast[i] = self.rule(context[~np.isnan(context)], options.horizon)
+            last = panel.last[i : i + 1]
+            stamps[i] = frequency.after(last, options.horizon, panel.time_zone)[0]
+        levels = options.quantile_levels
+        return PanelForecast(
+            ids=panel.ids,
+            frequencies=panel.frequencies,
+            stamp_kind=panel.stamp_kind,
+            time_zone=panel.time_zone,
+            stamps=stamps,
+            forecast=forecast,
+            quantile_levels=levels,
+            quantiles=np.repeat(forecast[:, :, None], len(levels), axis=2),
+            refusals=panel.refusals,
+            warnings=panel.warnings,
+        )
+
+    def forecast(
+        self,
+        df,
+        horizon,
+        *,
+        quantiles,
+        level,
+        freq,
+        future,
+        id_col,
+        time_col,
+        target_col,
+        time_zone,
+        allow_other_frequency,
+    ):
+        own = self.manifest.forecaster
+        columns = Columns(
+            unique_id=id_col,
+            ds=time_col,
+            y=target_col,
+            time_zone=time_zone,
+            future_covariates=own.future_covariates,
+        )
+        options = ForecastOptions.from_call(
+            horizon,
+            quantiles=quantiles,
+            level=level,
+            freq=freq,
+            allow_other_frequency=allow_other_frequency,
+        )
+        known = None if future is None else read_future_rows(future, columns)
+        answer = self.forecast_rows(read_rows(df, columns), known, options)
+        warn_unused(answer)
+        table = forecast_table(answer, id_col=id_col, time_col=time_col)
+        raise_refused(answer, table)
+        return table
+
+    @contextmanager
+    def door(self):
+        yield Door(forecast=self.forecast, where="StandIn", spec=self.manifest.forecaster)
+
+
+@pytest.fixture
+def stand_in():
+    return StandIn
