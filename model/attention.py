@@ -60,13 +60,14 @@ class MultiHeadAttention(nn.Module):
         start: int = 0,
     ) -> Float[Tensor, "B T C"]:
         """Let each step from `start` on attend to the steps that `mask` allows: T = S - start."""
-        query_weight, key_weight, value_weight = self.qkv.weight.chunk(3)
         if start == 0 and not torch.onnx.is_in_onnx_export():
             queries, keys, values = self.qkv(x).chunk(3, dim=-1)  # each [B S C]
         else:
             # In a graph too: three products give three outputs, one would be copied apart by Split.
-            queries = functional.linear(x[:, start:], query_weight)  # [B T C]
-            keys, values = (functional.linear(x, w) for w in (key_weight, value_weight))
+            weight, width = self.qkv.weight, x.shape[-1]
+            queries = functional.linear(x[:, start:], weight[:width])  # [B T C]
+            keys = functional.linear(x, weight[width : 2 * width])  # [B S C]
+            values = functional.linear(x, weight[2 * width :])
         if rotation is not None:
             cos, sin = rotation
             queries = rotate(queries, cos[start:], sin[start:], self.num_heads)

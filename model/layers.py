@@ -39,7 +39,9 @@ class FeedForward(nn.Module):
             hidden = functional.relu(self.up(x))
         else:
             if torch.onnx.is_in_onnx_export():  # two products: no Split to copy a fused one apart
-                gate, hidden = (functional.linear(x, w) for w in self.up.weight.chunk(2))
+                width = self.up.out_features // 2
+                gate = functional.linear(x, self.up.weight[:width])
+                hidden = functional.linear(x, self.up.weight[width:])
             else:
                 gate, hidden = self.up(x).chunk(2, dim=-1)
             hidden = functional.silu(gate) * hidden
@@ -96,13 +98,13 @@ class Block(nn.Module):
         start: int = 0,
     ) -> Float[Tensor, "B T C"]:
         """Mix the steps that `mask` allows, then transform each; answer from step `start` on."""
-        kept = x[:, start:]
+        kept: Tensor = x[:, start:]
         if self.norm_first:
             mixed = self.attention(self.attention_norm(x), mask, rotation, start)
             kept = kept + self.dropout(mixed)
-            transformed: Tensor = self.dropout(self.feed_forward(self.feed_forward_norm(kept)))
-            return kept + transformed
-        mixed = self.attention(x, mask, rotation, start)
-        kept = self.attention_norm(kept + self.dropout(mixed))
-        normed: Tensor = self.feed_forward_norm(kept + self.dropout(self.feed_forward(kept)))
-        return normed
+            kept = kept + self.dropout(self.feed_forward(self.feed_forward_norm(kept)))
+        else:
+            mixed = self.attention(x, mask, rotation, start)
+            kept = self.attention_norm(kept + self.dropout(mixed))
+            kept = self.feed_forward_norm(kept + self.dropout(self.feed_forward(kept)))
+        return kept

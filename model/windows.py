@@ -136,6 +136,7 @@ class WindowSampler:
 def validation_batches(
     series: SeriesSet,
     limits: Int64[np.ndarray, " n"],
+    ends: Int64[np.ndarray, " n"],
     model: ForecasterConfig,
     horizon: int,
     batch_size: int,
@@ -144,7 +145,8 @@ def validation_batches(
 
     Args:
         series: The data.
-        limits: Step at which each series' forecast starts; series that end there are left out.
+        limits: Step at which each series' forecast starts.
+        ends: Step at which it ends; series without a step between the two are left out.
         model: Shape of the model.
         horizon: Steps to forecast.
         batch_size: Windows a batch.
@@ -152,7 +154,7 @@ def validation_batches(
     patch = model.patch_length
     ahead = -(-horizon // patch) * patch
     length = model.context_length + ahead
-    chosen = np.flatnonzero(series.lengths > limits)
+    chosen = np.flatnonzero(ends > limits)
     hidden = np.arange(length // patch) >= (length - ahead) // patch
     batches = []
     for start in range(0, len(chosen), batch_size):

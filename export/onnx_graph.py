@@ -1,0 +1,144 @@
+"""From a torch module to one self-contained ONNX file that needs standard operators alone."""
+
+import contextlib
+import logging
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir
+import torch
+from onnx_ir.passes.common import ClearMetadataAndDocStringPass
+from torch import Tensor, nn
+
+from foretell.data.errors import ForetellError
+from foretell.data.manifest import GraphSpec, TensorSpec
+
+# The first operator set with Attention, RotaryEmbedding and RMSNormalization.
+OPSET = 23
+
+_DTYPES = {torch.float64: "float64", torch.float32: "float32", torch.int64: "int64"}
+
+
+class ExportError(ForetellError, RuntimeError):
+    """The exported graph is not what it should be, or doesn't compute what the model computes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Names and axes of a graph: the same as the arguments' names and the manifest's.
+
+    Attributes:
+        inputs: The axes of each input, in order; a name is dynamic, a number is fixed.
+        outputs: The axes of each output.
+    """
+
+    inputs: Mapping[str, tuple[str | int, ...]]
+    outputs: Mapping[str, tuple[str | int, ...]]
+
+
+def export_graph(
+    module: nn.Module, examples: Mapping[str, Tensor], signature: Signature, path: Path
+) -> GraphSpec:
+    """Write a module as an ONNX file.
+
+    Args:
+        module: In evaluation mode.
+        examples: Example inputs by name. Every dynamic size must be at least 2 and unlike the
+            others, or torch may fix it without a word.
+        signature: Names and axes.
+        path: The file.
+
+    Returns:
+        What the manifest says of the graph.
+
+    Raises:
+        ExportError: The graph has other axes than it should, or non-standard operators.
+    """
+    with _quiet():
+        program = torch.onnx.export(
+            module,
+            kwargs=dict(examples),
+            dynamo=True,
+            external_data=False,
+            opset_version=OPSET,
+            input_names=list(signature.inputs),
+            output_names=list(signature.outputs),
+            dynamic_shapes={
+                name: {i: axis for i, axis in enumerate(axes) if isinstance(axis, str)}
+                for name, axes in signature.inputs.items()
+            },
+            verbose=False,
+        )
+    assert program is not None
+    model = program.model
+    _check_axes(model.graph.inputs, signature.inputs)
+    for value in model.graph.outputs:
+        # Torch derives an expression such as Min(horizon, 12*u4); the axis is what we call it.
+        axes = signature.outputs[str(value.name)]
+        _check_fixed(value, axes)
+        value.shape = onnx_ir.Shape(axes)
+    # Nodes carry stack traces with the paths of the machine that made them.
+    ClearMetadataAndDocStringPass()(model)
+    model.producer_name = "foretell"
+    onnx_ir.save(model, path)
+    onnx.checker.check_model(path, full_check=True)
+    foreign = {
+        node.op_type for node in onnx.load(path).graph.node if node.domain not in {"", "ai.onnx"}
+    }
+    if foreign:
+        raise ExportError(f"{path.name} uses operators beyond the standard set: {sorted(foreign)}.")
+    return GraphSpec(
+        file=path.name,
+        opset=OPSET,
+        inputs=tuple(
+            TensorSpec(name, _DTYPES[examples[name].dtype], axes)
+            for name, axes in signature.inputs.items()
+        ),
+        outputs=tuple(
+            TensorSpec(str(value.name), _numpy_name(value), signature.outputs[str(value.name)])
+            for value in model.graph.outputs
+        ),
+    )
+
+
+def _check_axes(
+    values: Sequence[onnx_ir.Value], expected: Mapping[str, tuple[str | int, ...]]
+) -> None:
+    for value, (name, axes) in zip(values, expected.items(), strict=True):
+        found = [str(axis) for axis in value.shape or ()]
+        if value.name != name or found != [str(axis) for axis in axes]:
+            raise ExportError(
+                f"torch exported {value.name}{found}; expected {name}{list(axes)}. A dynamic axis "
+                "was fixed or renamed."
+            )
+
+
+def _check_fixed(value: onnx_ir.Value, axes: tuple[str | int, ...]) -> None:
+    for found, expected in zip(value.shape or (), axes, strict=True):
+        if isinstance(found, int) != isinstance(expected, int):
+            raise ExportError(
+                f"output {value.name} has the axes {value.shape}; expected {list(axes)}."
+            )
+
+
+def _numpy_name(value: onnx_ir.Value) -> str:
+    assert value.dtype is not None
+    return np.dtype(value.dtype.numpy()).name
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep torch's own notes (torchvision is absent, its deprecated calls) from the user."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
