@@ -6,15 +6,14 @@ Padding stands on the left and is NaN, as a step that was not observed.
 Axes: N steps of all series together, n series, B batch, L context length, C columns, R rungs.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float64, Int64
 
-# Tokens (patches) of one batch: enough to fill a processor, little enough for its memory. The
-# second limit is on the pairs of tokens that attention looks at, which rule at long horizons.
-MAX_BATCH_TOKENS = 8_192
+# Attention looks at pairs of tokens, which rule the memory at long horizons.
 MAX_BATCH_TOKEN_PAIRS = 1_048_576
 
 
@@ -45,7 +44,13 @@ def context_ladder(context_length: int, patch_length: int) -> Int64[np.ndarray, 
 
 
 def plan_batches(
-    lengths: Int64[np.ndarray, " n"], horizon: int, *, context_length: int, patch_length: int
+    lengths: Int64[np.ndarray, " n"],
+    horizon: int,
+    *,
+    context_length: int,
+    patch_length: int,
+    max_tokens: int,
+    parts: int = 1,
 ) -> Iterator[Batch]:
     """Sort series into batches of one context length and bounded size.
 
@@ -54,36 +59,55 @@ def plan_batches(
         horizon: Steps ahead; they take part in the size of a batch.
         context_length: Steps that the model looks at; longer series are cut to their last ones.
         patch_length: Steps of a token.
+        max_tokens: Most tokens of a batch.
+        parts: Batches that can run at once; series of one length are shared out among them.
 
     Yields:
         Batches that hold every series exactly once.
     """
     ladder = context_ladder(context_length, patch_length)
     rungs = np.searchsorted(ladder, np.minimum(lengths, context_length))
-    for rung in np.unique(rungs):
+    for rung in np.unique(rungs).tolist():
         length = int(ladder[rung])
         series = np.flatnonzero(rungs == rung)
-        size = _batch_size(-(-length // patch_length) + -(-horizon // patch_length))
+        tokens = -(-length // patch_length) + -(-horizon // patch_length)
+        most = min(max_tokens // tokens, MAX_BATCH_TOKEN_PAIRS // tokens**2)
+        size = max(1, min(most, -(-len(series) // parts)))
         for start in range(0, len(series), size):
             yield Batch(series[start : start + size], length)
 
 
-def _batch_size(tokens: int) -> int:
-    return max(1, min(MAX_BATCH_TOKENS // tokens, MAX_BATCH_TOKEN_PAIRS // tokens**2))
+def fill_rows(series: Int64[np.ndarray, " b"], patch_length: int) -> Int64[np.ndarray, " B"]:
+    """Repeat the last series until the rows make up whole SIMD vectors of four float32.
+
+    onnxruntime computes softplus, sinh and their like four at a time and the rest one by one, with
+    another rounding. Where a patch is no multiple of four steps, which elements are the rest would
+    depend on the number of neighbours.
+
+    Args:
+        series: Positions of the series of a batch, at least one.
+        patch_length: Steps of a token.
+    """
+    missing = -len(series) % (4 // math.gcd(4, patch_length))
+    return np.append(series, np.repeat(series[-1:], missing))
 
 
 def gather_context(
-    columns: Float64[np.ndarray, "N C"], indptr: Int64[np.ndarray, " n1"], batch: Batch
+    columns: Float64[np.ndarray, "N C"],
+    indptr: Int64[np.ndarray, " n1"],
+    series: Int64[np.ndarray, " B"],
+    context_length: int,
 ) -> Float64[np.ndarray, "B L C"]:
-    """Take the last steps of a batch's series, with NaN on the left where a series is shorter.
+    """Take the last steps of some series, with NaN on the left where a series is shorter.
 
     Args:
         columns: Values of all series, a column each.
         indptr: Start of each series in `columns`, and the end.
-        batch: Which series, and how many steps of each.
+        series: Positions of the series.
+        context_length: Steps of each, L.
     """
-    starts, ends = indptr[batch.series], indptr[batch.series + 1]
-    places = ends[:, None] + np.arange(-batch.context_length, 0)  # [B L]
-    context = np.take(columns, np.maximum(places, 0), axis=0)
+    starts, ends = indptr[series], indptr[series + 1]
+    places = ends[:, None] + np.arange(-context_length, 0)  # [B L]
+    context: Float64[np.ndarray, "B L C"] = np.take(columns, np.maximum(places, 0), axis=0)
     context[places < starts[:, None]] = np.nan
     return context

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Int64
 
-from foretell.data.answers import forecast_table, raise_refused
+from foretell.data.answers import forecast_table, raise_refused, warn_unused
 from foretell.data.bundle import ForecasterSpec, Manifest, read_bundle, resolve_bundle
 from foretell.data.calendar import Frequency
 from foretell.data.errors import BundleError, Refusal
@@ -134,6 +134,7 @@ class Forecaster:
             options,
         )
         table = forecast_table(answer, id_col=id_col, time_col=time_col)
+        warn_unused(answer)
         raise_refused(answer, table)
         return table
 

@@ -1,6 +1,7 @@
 """A panel of series through the forecaster's graph.
 
-Axes: n series, B batch, H horizon, Q quantile levels.
+Axes: N steps of all series together, n series, B batch, L context length, C columns, H horizon,
+Q quantile levels.
 """
 
 from collections.abc import Sequence
@@ -10,9 +11,13 @@ from jaxtyping import Bool, Float64
 
 from foretell.data.bundle import ForecasterSpec
 from foretell.data.panel import Panel
-from foretell.runtime.batching import Batch, gather_context, plan_batches
+from foretell.runtime.batching import Batch, fill_rows, gather_context, plan_batches
 from foretell.runtime.quantiles import at_levels
-from foretell.runtime.session import Session
+from foretell.runtime.session import CPU_PROVIDER, Session
+
+# Tokens of a batch: on a CPU what its caches hold, on a GPU what fills it.
+_MAX_TOKENS = 2_048
+_MAX_TOKENS_GPU = 65_536
 
 
 def input_names(spec: ForecasterSpec) -> list[str]:
@@ -43,33 +48,44 @@ def forecast_quantiles(
         The quantiles in data units, and whether the model saw any observed value of a series: it
         looks at the last `spec.context_length` steps only.
     """
-    series = len(panel.ids)
-    quantiles = np.empty((series, horizon, len(levels)))
-    seen = np.empty(series, dtype=bool)
-    for batch in plan_batches(
+    count = len(panel.ids)
+    quantiles = np.empty((count, horizon, len(levels)))
+    seen = np.empty(count, dtype=bool)
+
+    def answer(batch: Batch) -> None:
+        inputs = _inputs(spec, panel, batch, horizon)
+        # Quantiles rise by construction; a rounding in the last bit must not make them fall.
+        trained = np.maximum.accumulate(session.run(inputs)["quantiles"], axis=-1)
+        rows = slice(len(batch.series))
+        quantiles[batch.series] = at_levels(trained[rows], spec.quantile_levels, levels)
+        seen[batch.series] = ~np.isnan(inputs["context"][rows]).all(axis=1)
+
+    batches = plan_batches(
         np.diff(panel.indptr),
         horizon,
         context_length=spec.context_length,
         patch_length=spec.patch_length,
-    ):
-        inputs = _inputs(spec, panel, batch, horizon)
-        trained = session.run(inputs)["quantiles"]
-        # They rise by construction; a rounding in the last bit must not make them fall.
-        trained = np.maximum.accumulate(trained, axis=-1)
-        quantiles[batch.series] = at_levels(trained, spec.quantile_levels, levels)
-        seen[batch.series] = ~np.isnan(inputs["context"]).all(axis=1)
+        max_tokens=_MAX_TOKENS if session.provider == CPU_PROVIDER else _MAX_TOKENS_GPU,
+        parts=session.threads,
+    )
+    session.for_each(answer, batches)
     return quantiles, seen
 
 
 def _inputs(
     spec: ForecasterSpec, panel: Panel, batch: Batch, horizon: int
 ) -> dict[str, np.ndarray]:
+    rows = fill_rows(batch.series, spec.patch_length)
+
+    def past(columns: Float64[np.ndarray, "N C"]) -> Float64[np.ndarray, "B L C"]:
+        return gather_context(columns, panel.indptr, rows, batch.context_length)
+
     inputs = {
-        "context": gather_context(panel.target[:, None], panel.indptr, batch)[..., 0],
+        "context": past(panel.target[:, None])[..., 0],
         # Nothing is known of the horizon; its length travels as this input's shape.
-        "horizon_placeholder": np.full((len(batch.series), horizon), np.nan),
-        "context_covariates": gather_context(panel.context_covariates, panel.indptr, batch),
-        "horizon_covariates": panel.horizon_covariates[batch.series],
-        "static": panel.static[batch.series],
+        "horizon_placeholder": np.full((len(rows), horizon), np.nan),
+        "context_covariates": past(panel.context_covariates),
+        "horizon_covariates": panel.horizon_covariates[rows],
+        "static": panel.static[rows],
     }
     return {name: inputs[name] for name in input_names(spec)}

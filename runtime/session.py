@@ -4,8 +4,9 @@ import contextlib
 import ctypes
 import logging
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, get_args
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 import onnxruntime as ort
@@ -15,6 +16,7 @@ from foretell.data.errors import BundleError, DeviceError, OptionError
 from foretell.runtime.cpu import allowed_cores
 
 Device = Literal["auto", "cpu", "cuda"]
+Item = TypeVar("Item")
 
 CPU_PROVIDER = "CPUExecutionProvider"
 CUDA_PROVIDER = "CUDAExecutionProvider"
@@ -35,11 +37,15 @@ log = logging.getLogger(__name__)
 
 
 class Session:
-    """A graph on a device. Many threads may run it at once.
+    """A graph on a device. Many threads may use it at once.
+
+    A run computes in the thread that calls it; work for several cores is several runs. Threads
+    inside a run would share out an array at other places for another number of cores, and the
+    last bits of an answer would depend on it.
 
     Attributes:
         provider: The onnxruntime provider in use, such as "CPUExecutionProvider".
-        threads: Compute threads of one run.
+        threads: Runs that `for_each` does at once.
     """
 
     def __init__(
@@ -51,7 +57,7 @@ class Session:
             bundle: A bundle that `read_bundle` has verified.
             graph: File name of the graph.
             device: "cpu"; "cuda"; or "auto", which is CUDA where it works and else the CPU.
-            threads: Compute threads of one run; None takes the allowed cores.
+            threads: Runs that `for_each` does at once; None takes the allowed cores.
 
         Raises:
             OptionError: `device` or `threads` is none that there is.
@@ -60,9 +66,12 @@ class Session:
         """
         _check_options(device, threads)
         spec = bundle.manifest.graph(graph)
+        self._session = _open(bundle, spec, device)
+        self.provider: str = self._session.get_providers()[0]
         self.threads = allowed_cores() if threads is None else threads
-        self._session = _open(bundle, spec, device, self.threads)
-        self.provider = self._session.get_providers()[0]
+        if self.provider != CPU_PROVIDER:
+            self.threads = min(self.threads, 2)  # while one computes, the other lays out the next
+        self._workers = ThreadPoolExecutor(self.threads, thread_name_prefix="foretell")
         self._output_names = [output.name for output in spec.outputs]
         problems = [
             *_differences("input", spec.inputs, self._session.get_inputs()),
@@ -84,6 +93,15 @@ class Session:
         outputs = self._session.run(self._output_names, dict(inputs))
         return dict(zip(self._output_names, outputs, strict=True))
 
+    def for_each(self, work: Callable[[Item], None], items: Iterable[Item]) -> None:
+        """Do work that runs the graph, on at most `threads` items at once, whoever else calls.
+
+        Raises:
+            Exception: What `work` raised first; items not yet begun are left.
+        """
+        for _ in self._workers.map(work, items):
+            pass
+
 
 def _check_options(device: str, threads: int | None) -> None:
     problems = []
@@ -95,26 +113,26 @@ def _check_options(device: str, threads: int | None) -> None:
         raise OptionError(problems)
 
 
-def _open(bundle: Bundle, spec: GraphSpec, device: str, threads: int) -> Any:
+def _open(bundle: Bundle, spec: GraphSpec, device: str) -> Any:
     missing = None if device == "cpu" else _why_no_cuda()
     if device == "cuda" and missing is not None:
         raise _no_cuda(missing)
     if device != "cpu" and missing is None:
         try:
-            return _open_cuda(bundle, spec, threads)
+            return _open_cuda(bundle, spec)
         except DeviceError as error:
             if device == "cuda":
                 raise
             log.warning("on the CPU, because: %s", error)
-    return _create(bundle, spec, [CPU_PROVIDER], threads)
+    return _create(bundle, spec, [CPU_PROVIDER])
 
 
-def _open_cuda(bundle: Bundle, spec: GraphSpec, threads: int) -> Any:
+def _open_cuda(bundle: Bundle, spec: GraphSpec) -> Any:
     # The extra [cuda] brings the libraries as Python packages, where the loader doesn't look.
     with contextlib.redirect_stdout(sys.stderr):
         ort.preload_dlls()
     try:
-        session = _create(bundle, spec, [(CUDA_PROVIDER, _CUDA_OPTIONS), CPU_PROVIDER], threads)
+        session = _create(bundle, spec, [(CUDA_PROVIDER, _CUDA_OPTIONS), CPU_PROVIDER])
     except BundleError as error:
         raise _no_cuda(str(error)) from error
     if session.get_providers()[0] != CUDA_PROVIDER:  # onnxruntime goes on without it, silently
@@ -122,9 +140,9 @@ def _open_cuda(bundle: Bundle, spec: GraphSpec, threads: int) -> Any:
     return session
 
 
-def _create(bundle: Bundle, spec: GraphSpec, providers: Sequence[Any], threads: int) -> Any:
+def _create(bundle: Bundle, spec: GraphSpec, providers: Sequence[Any]) -> Any:
     options = ort.SessionOptions()
-    options.intra_op_num_threads = threads  # always set: the default counts the whole machine
+    options.intra_op_num_threads = 1  # the default is the whole machine, allowed or not
     options.inter_op_num_threads = 1
     options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
     options.enable_mem_pattern = False  # one pattern is kept per shape, and shapes vary
