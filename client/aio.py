@@ -13,7 +13,7 @@ from foretell.client.call import MIB, ClientOptions, ForecastCall, Question
 from foretell.client.codec import Span
 from foretell.client.errors import remote_errors
 from foretell.client.models import ModelInfo, ModelStatus, read_description, read_statuses
-from foretell.data.options import ForecastOptions
+from foretell.data.options import Columns, ForecastOptions
 from foretell.protos.v1.forecaster_pb2 import ForecastRequest, ForecastResponse
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
 from foretell.protos.v1.models_pb2 import DescribeModelRequest, ListModelsRequest
@@ -111,15 +111,8 @@ class AsyncClient:
             freq=freq,
             allow_other_frequency=allow_other_frequency,
         )
-        question = Question(
-            df=df,
-            future=future,
-            options=options,
-            id_col=id_col,
-            time_col=time_col,
-            target_col=target_col,
-            time_zone=time_zone,
-        )
+        columns = Columns(unique_id=id_col, ds=time_col, y=target_col, time_zone=time_zone)
+        question = Question(df, future, columns, options)
         info = await self.describe(model, version)
         call = await asyncio.to_thread(ForecastCall, question, info, self.options, self.target)
         async for span, response in self._answers(call.requests()):

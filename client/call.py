@@ -61,39 +61,21 @@ class ClientOptions:
         ]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Question:
     """What a caller asks, before the model is known.
 
     Attributes:
         df: The history.
         future: The known-future covariates, or None.
+        columns: Names of the columns; the covariates' are the model's to say.
         options: What to forecast.
-        id_col: Column of ids.
-        time_col: Column of stamps.
-        target_col: Column of the target.
-        time_zone: As in `Columns`.
     """
 
     df: pd.DataFrame
     future: pd.DataFrame | None
+    columns: Columns
     options: ForecastOptions
-    id_col: str
-    time_col: str
-    target_col: str
-    time_zone: str | None
-
-    def columns(self, model: ModelInfo) -> Columns:
-        """Name the columns, the model's covariates among them."""
-        return Columns(
-            unique_id=self.id_col,
-            ds=self.time_col,
-            y=self.target_col,
-            future_covariates=model.forecaster.future_covariates,
-            past_covariates=model.forecaster.past_covariates,
-            static=model.forecaster.static,
-            time_zone=self.time_zone,
-        )
 
 
 class ForecastCall:
@@ -112,20 +94,25 @@ class ForecastCall:
         self._chunk_bytes = options.chunk_bytes
         self._answers: list[PanelForecast] = []
         self._warnings: list[str] = []
-        columns = question.columns(model)
-        self._rows = read_rows(question.df, columns)
+        self._columns = replace(
+            question.columns,
+            future_covariates=model.forecaster.future_covariates,
+            past_covariates=model.forecaster.past_covariates,
+            static=model.forecaster.static,
+        )
+        self._rows = read_rows(question.df, self._columns)
         self._texts = wire_ids(self._rows.ids)
         self._future: Rows | None = None
         if question.future is not None:
-            self._read_future(question.future, columns)
+            self._read_future(question.future)
 
-    def _read_future(self, table: pd.DataFrame, columns: Columns) -> None:
-        if not columns.future_covariates:
+    def _read_future(self, table: pd.DataFrame) -> None:
+        if not self._columns.future_covariates:
             self._warnings.append(
                 "the model uses no known-future covariates; the future table is not used."
             )
             return
-        future = read_future_rows(table, columns)
+        future = read_future_rows(table, self._columns)
         if future.stamp_kind != self._rows.stamp_kind:
             raise TableError(
                 f"the future table's stamps are {future.stamp_kind}, those of the history "
@@ -159,9 +146,8 @@ class ForecastCall:
         answer = self._together()
         for sentence in answer.warnings:
             warnings.warn(sentence, TableWarning, stacklevel=3)
-        table = forecast_table(
-            answer, id_col=self._question.id_col, time_col=self._question.time_col
-        )
+        columns = self._columns
+        table = forecast_table(answer, id_col=columns.unique_id, time_col=columns.ds)
         raise_refused(answer, table)
         return table
 

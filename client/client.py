@@ -12,7 +12,7 @@ from foretell.client.call import MIB, ClientOptions, ForecastCall, Question
 from foretell.client.codec import Span
 from foretell.client.errors import remote_errors
 from foretell.client.models import ModelInfo, ModelStatus, read_description, read_statuses
-from foretell.data.options import ForecastOptions
+from foretell.data.options import Columns, ForecastOptions
 from foretell.protos.v1.forecaster_pb2 import ForecastRequest, ForecastResponse
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
 from foretell.protos.v1.models_pb2 import DescribeModelRequest, ListModelsRequest
@@ -89,7 +89,7 @@ class Client:
             description = self._models.Describe(request, timeout=self.options.timeout_s)
         return read_description(description, self.target)
 
-    def forecast(
+    def forecast(  # noqa: D417  # arguments that go together share a line
         self,
         df: pd.DataFrame,
         horizon: int,
@@ -106,34 +106,25 @@ class Client:
         time_zone: str | None = None,
         allow_other_frequency: bool = False,
     ) -> pd.DataFrame:
-        """Forecast every series of a long table.
-
-        A large table goes as several requests by itself, some at a time.
+        """Forecast every series of a long table; a large one goes as several requests by itself.
 
         Args:
-            df: Rows of series: id, time stamp or integer step, target, and the model's covariates.
+            df: Rows of series: id, time stamp or integer step, target, the model's covariates.
             horizon: Steps ahead.
-            model: Name of the model; None where the server serves exactly one.
-            version: Its version; None for the one that is served.
-            quantiles: Quantile levels, each inside (0, 1); 0.1, 0.5, 0.9 by default.
-            level: Instead of quantiles: central intervals in percent, each inside (0, 100).
-            freq: Frequency of every series; None infers it for each.
+            model, version: Which model; None where the server serves exactly one.
+            quantiles, level: Levels inside (0, 1), or instead central intervals in percent.
+            freq, allow_other_frequency: See `ForecastOptions`.
             future: The model's known-future covariates over the horizon: id, stamp, values.
-            id_col: Column of ids.
-            time_col: Column of stamps.
-            target_col: Column of the target.
-            time_zone: Zone in which stamps with offsets or zones step days, weeks and months.
-            allow_other_frequency: Forecast series of another frequency than the model's.
+            id_col, time_col, target_col, time_zone: See `Columns`.
 
         Returns:
-            Columns `id_col`, `time_col`, `forecast` (the 0.5 quantile), and one a level, such as
+            `id_col`, `time_col`, `forecast` (the 0.5 quantile) and a column a level, such as
             `q0.1`; series in the order of their first rows.
 
         Raises:
-            OptionError: An option is out of range.
-            TableError: A table can't be understood.
-            RefusedSeriesError: Some series were refused; the error carries the table of the others.
+            RefusedSeriesError: Some series were refused; it carries the table of the others.
             RemoteError: The server can't be reached, or refuses the question as a whole.
+            TableError, FrequencyError, OptionError: As a forecaster in this process raises them.
         """
         options = ForecastOptions.from_call(
             horizon,
@@ -142,15 +133,8 @@ class Client:
             freq=freq,
             allow_other_frequency=allow_other_frequency,
         )
-        question = Question(
-            df=df,
-            future=future,
-            options=options,
-            id_col=id_col,
-            time_col=time_col,
-            target_col=target_col,
-            time_zone=time_zone,
-        )
+        columns = Columns(unique_id=id_col, ds=time_col, y=target_col, time_zone=time_zone)
+        question = Question(df, future, columns, options)
         call = ForecastCall(question, self.describe(model, version), self.options, self.target)
         for span, response in self._answers(call.requests()):
             call.add(span, response)

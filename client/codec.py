@@ -8,6 +8,7 @@ import pandas as pd
 
 from foretell.client.errors import RemoteError
 from foretell.client.models import ModelInfo
+from foretell.data.bundle import ForecasterSpec
 from foretell.data.calendar import Frequency
 from foretell.data.errors import Refusal, TableError
 from foretell.data.options import ForecastOptions
@@ -72,7 +73,6 @@ def write_request(
         model: Of whom; its version is asked for, so that one table is never answered by two
             versions.
     """
-    first, last = int(rows.indptr[span.start]), int(rows.indptr[span.stop])
     spec = model.forecaster
     request = ForecastRequest(
         model=model.name,
@@ -82,29 +82,10 @@ def write_request(
         frequency=options.freq or "",
         allow_other_frequency=options.allow_other_frequency,
         raw_answer=True,
-        history=History(
-            ids=texts[span.start : span.stop],
-            lengths=pack_integers(np.diff(rows.indptr[span.start : span.stop + 1])),
-            stamps=pack_integers(rows.stamps[first:last]),
-            stamp_kind=STAMP_KINDS[rows.stamp_kind],
-            time_zone=rows.time_zone or "",
-            target=pack_doubles(rows.target[first:last]),
-            covariates=_columns(
-                (*spec.future_covariates, *spec.past_covariates), rows.covariates[first:last]
-            ),
-            static=_columns(spec.static, rows.static[span.start : span.stop]),
-        ),
+        history=_write_history(rows, texts, span, spec),
     )
     if future is not None:
-        first, last = int(future.indptr[span.start]), int(future.indptr[span.stop])
-        request.future.CopyFrom(
-            Future(
-                ids=texts[span.start : span.stop],
-                lengths=pack_integers(np.diff(future.indptr[span.start : span.stop + 1])),
-                stamps=pack_integers(future.stamps[first:last]),
-                covariates=_columns(spec.future_covariates, future.covariates[first:last]),
-            )
-        )
+        request.future.CopyFrom(_write_future(future, texts, span, spec))
     return request
 
 
@@ -156,6 +137,31 @@ def read_response(response: ForecastResponse, rows: Rows, span: Span, target: st
             for at, error in zip(refused, response.errors, strict=True)
         ),
         warnings=tuple(response.warnings),
+    )
+
+
+def _write_history(rows: Rows, texts: list[str], span: Span, spec: ForecasterSpec) -> History:
+    taken = slice(int(rows.indptr[span.start]), int(rows.indptr[span.stop]))
+    names = (*spec.future_covariates, *spec.past_covariates)
+    return History(
+        ids=texts[span.start : span.stop],
+        lengths=pack_integers(np.diff(rows.indptr[span.start : span.stop + 1])),
+        stamps=pack_integers(rows.stamps[taken]),
+        stamp_kind=STAMP_KINDS[rows.stamp_kind],
+        time_zone=rows.time_zone or "",
+        target=pack_doubles(rows.target[taken]),
+        covariates=_columns(names, rows.covariates[taken]),
+        static=_columns(spec.static, rows.static[span.start : span.stop]),
+    )
+
+
+def _write_future(future: Rows, texts: list[str], span: Span, spec: ForecasterSpec) -> Future:
+    taken = slice(int(future.indptr[span.start]), int(future.indptr[span.stop]))
+    return Future(
+        ids=texts[span.start : span.stop],
+        lengths=pack_integers(np.diff(future.indptr[span.start : span.stop + 1])),
+        stamps=pack_integers(future.stamps[taken]),
+        covariates=_columns(spec.future_covariates, future.covariates[taken]),
     )
 
 

@@ -66,7 +66,7 @@ def read_request(request: ForecastRequest, spec: ForecasterSpec) -> ForecastTask
     options = _read_options(request, problems)
     rows = _read_history(request.history, spec, problems)
     future = _read_future(request, spec, problems)
-    if problems or options is None:
+    if options is None or rows is None or problems:
         raise RequestError(problems)
     return ForecastTask(screen(rows, spec), future, options)
 
@@ -124,7 +124,7 @@ def _read_options(request: ForecastRequest, problems: list[str]) -> ForecastOpti
         return None
 
 
-def _read_history(history: History, spec: ForecasterSpec, problems: list[str]) -> Rows:
+def _read_history(history: History, spec: ForecasterSpec, problems: list[str]) -> Rows | None:
     num_series = len(history.ids)
     if not num_series:
         problems.append("history.ids is empty; send at least one series.")
@@ -135,21 +135,22 @@ def _read_history(history: History, spec: ForecasterSpec, problems: list[str]) -
     _check_size(stamps, num_rows, "history.stamps", "history.lengths", problems)
     target = unpack_doubles(history.target, "history.target", problems)
     _check_size(target, num_rows, "history.target", "history.lengths", problems)
+    names = (*spec.future_covariates, *spec.past_covariates)
+    columns = _read_columns(history.covariates, names, num_rows, "history.covariates", problems)
+    static = _read_columns(history.static, spec.static, num_series, "history.static", problems)
+    stamp_kind = _read_stamp_kind(history, problems)
+    time_zone = _read_time_zone(history, problems)
+    if problems:
+        return None
     return Rows(
         ids=pd.Index(list(history.ids), dtype=object),
         indptr=indptr,
         stamps=stamps,
-        stamp_kind=_read_stamp_kind(history, problems),
-        time_zone=_read_time_zone(history, problems),
+        stamp_kind=stamp_kind,
+        time_zone=time_zone,
         target=target,
-        covariates=_read_columns(
-            history.covariates,
-            (*spec.future_covariates, *spec.past_covariates),
-            num_rows,
-            "history.covariates",
-            problems,
-        ),
-        static=_read_columns(history.static, spec.static, num_series, "history.static", problems),
+        covariates=columns,
+        static=static,
         positions=np.arange(num_series),
     )
 

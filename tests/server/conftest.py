@@ -1,0 +1,91 @@
+"""A real gRPC server over a forecaster without a graph, and the raw stubs to ask it with."""
+
+import runpy
+from contextlib import contextmanager
+from pathlib import Path
+
+import grpc
+import numpy as np
+import pytest
+
+from foretell.protos.arrays import pack_doubles, pack_integers
+from foretell.protos.v1.arrays_pb2 import StampKind
+from foretell.protos.v1.forecaster_pb2 import ForecastRequest, Future, History, NamedDoubles
+from foretell.server.application import ServerOptions
+from foretell.server.background import serve_in_background
+from foretell.server.repository import Model, Repository
+
+# Test folders are no packages; the fake is also used outside this folder.
+FAKE = Path(__file__).with_name("fake_forecaster.py")
+FakeForecaster = runpy.run_path(str(FAKE))["FakeForecaster"]
+DAY_NS = 86_400_000_000_000
+
+
+@pytest.fixture
+def make_forecaster():
+    return FakeForecaster
+
+
+@pytest.fixture
+def serving():
+    """A context manager that serves forecasters, by name, and yields a channel to them."""
+
+    @contextmanager
+    def serve(**forecasters):
+        options = forecasters.pop("options", ServerOptions(listen="127.0.0.1:0"))
+        models = [Model(name, 1, forecaster) for name, forecaster in forecasters.items()]
+        with (
+            serve_in_background(Repository(models), options) as address,
+            grpc.insecure_channel(
+                address, options=[("grpc.max_receive_message_length", -1)]
+            ) as channel,
+        ):
+            yield channel
+
+    return serve
+
+
+@pytest.fixture
+def make_request():
+    """Makes requests of daily series from lists of values, readable by default."""
+
+    def make(series, *, raw=False, horizon=3, covariates=None, static=None, future=None, **fields):
+        lengths = np.array([len(values) for values in series.values()], np.int64)
+        days = np.concatenate([np.arange(length) for length in lengths] or [[]]).astype(np.int64)
+        request = ForecastRequest(
+            horizon=horizon,
+            raw_answer=raw,
+            frequency="D",  # two rows may also be business days
+            history=History(
+                ids=list(series),
+                lengths=pack_integers(lengths, raw=raw),
+                stamps=pack_integers(days * DAY_NS, raw=raw),
+                stamp_kind=StampKind.STAMP_KIND_NAIVE,
+                target=pack_doubles(
+                    np.concatenate([np.array(v, float) for v in series.values()] or [[]]), raw=raw
+                ),
+                covariates=_columns(covariates, raw),
+                static=_columns(static, raw),
+            ),
+            **fields,
+        )
+        if future is not None:
+            steps = np.concatenate([n + np.arange(horizon) for n in lengths])
+            request.future.CopyFrom(
+                Future(
+                    ids=list(series),
+                    lengths=pack_integers(np.full(len(series), horizon), raw=raw),
+                    stamps=pack_integers(steps * DAY_NS, raw=raw),
+                    covariates=_columns(future, raw),
+                )
+            )
+        return request
+
+    return make
+
+
+def _columns(columns, raw):
+    return [
+        NamedDoubles(name=name, values=pack_doubles(np.array(values, float), raw=raw))
+        for name, values in (columns or {}).items()
+    ]

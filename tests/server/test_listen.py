@@ -1,0 +1,71 @@
+"""A port that can't be had is an error that names it, before anything is loaded."""
+
+import os
+import socket
+
+import pytest
+
+from foretell.server.errors import ListenError
+from foretell.server.listen import check_address
+
+
+@pytest.fixture
+def taken_port():
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        yield other.getsockname()[1]
+
+
+def test_free_addresses_are_given_back():
+    assert check_address("127.0.0.1:0") == "127.0.0.1:0"
+    assert check_address("localhost:0") == "localhost:0"
+    assert check_address(":0") == "0.0.0.0:0"
+
+
+def test_a_port_that_another_program_holds(taken_port):
+    with pytest.raises(ListenError, match=f":{taken_port}: the port is in use"):
+        check_address(f"127.0.0.1:{taken_port}")
+
+
+def test_a_port_shared_by_another_server_is_in_use_too():
+    """gRPC servers share ports by default: both would bind, and requests go to either."""
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        with pytest.raises(ListenError, match="in use"):
+            check_address(f"127.0.0.1:{other.getsockname()[1]}")
+
+
+@pytest.mark.parametrize(
+    ("address", "text"),
+    [
+        ("127.0.0.1:99999", "port 99999; a port is 0 to 65535"),
+        ("8001", "expected HOST:PORT"),
+        ("127.0.0.1:http", "expected HOST:PORT"),
+        ("::1:8001", "expected HOST:PORT"),
+        ("no.such.host.invalid:8001", "no known host"),
+        ("192.0.2.1:8001", "this machine has no such address"),
+    ],
+)
+def test_what_is_no_address(address, text):
+    with pytest.raises(ListenError, match=text):
+        check_address(address)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may use every port")
+def test_a_port_that_needs_rights():
+    with pytest.raises(ListenError, match=r"127\.0\.0\.1:1: this user may not use that port"):
+        check_address("127.0.0.1:1")
+
+
+def test_a_refused_port_is_told_as_one(monkeypatch):
+    """As for users without rights, whoever runs the tests."""
+
+    def bind(self, place):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(socket.socket, "bind", bind)
+    with pytest.raises(ListenError, match=r"127\.0\.0\.1:80: this user may not use that port"):
+        check_address("127.0.0.1:80")

@@ -1,0 +1,113 @@
+"""What is found on disk, which version serves, and what is said of those that can't."""
+
+import pytest
+
+from foretell.data.errors import BundleError, DeviceError, ModelNotFoundError
+from foretell.server.repository import Model, Repository
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Makes bundle folders; those named bad can't be loaded."""
+
+    def make(*names):
+        for name in names:
+            (tmp_path / name).mkdir(parents=True)
+        return tmp_path
+
+    return make
+
+
+@pytest.fixture
+def load(make_forecaster):
+    def load(path):
+        if (path / "bad").exists():
+            raise BundleError([f"bundle {path}: forecaster.onnx is damaged.", "Copy it again."])
+        return make_forecaster(training={"from": str(path)})
+
+    return load
+
+
+def served(repository):
+    return {name: model.version for name, model in repository.models.items()}
+
+
+def test_the_newest_version_serves(folder, load):
+    path = folder("models/energy/1", "models/demand/2", "models/demand/10", "models/demand/9")
+    assert served(Repository.load(path / "models", load)) == {"demand": 10, "energy": 1}
+
+
+def test_a_damaged_version_is_passed_over_and_reported(folder, load, caplog):
+    """A broken upload must not take a working model down, nor go unnoticed."""
+    path = folder("models/demand/1", "models/demand/2/bad", "models/sales/1/bad")
+    repository = Repository.load(path / "models", load)
+    assert served(repository) == {"demand": 1}
+    assert [(bad.name, bad.version) for bad in repository.failures] == [("demand", 2), ("sales", 1)]
+    assert "model=demand version=2 is not served" in caplog.text
+    assert "forecaster.onnx is damaged. Copy it again." in repository.failures[0].reason
+    assert str(path) not in repository.failures[0].reason
+
+
+def test_nothing_good_is_an_error_that_names_all_that_was_tried(folder, load):
+    path = folder("models/demand/1/bad", "models/demand/2/bad")
+    with pytest.raises(BundleError) as caught:
+        Repository.load(path / "models", load)
+    assert "no model under" in caught.value.problems[0]
+    assert "demand version 2: bundle models/demand/2: forecaster.onnx is damaged" in str(
+        caught.value
+    )
+    assert "demand version 1: " in str(caught.value)
+
+
+def test_a_device_that_cannot_be_had_is_never_passed_over(folder):
+    def load(path):
+        raise DeviceError("CUDAExecutionProvider can't be had")
+
+    with pytest.raises(DeviceError, match="CUDAExecutionProvider"):
+        Repository.load(folder("models/demand/1") / "models", load)
+
+
+@pytest.mark.parametrize(
+    ("served_folder", "expected"),
+    [
+        ("models", {"demand": 3}),
+        ("models/demand", {"demand": 3}),
+        ("models/demand/2", {"demand": 2}),
+        ("runs/trial", {"trial": 1}),
+    ],
+)
+def test_a_model_and_a_bundle_can_be_served_too(folder, load, served_folder, expected):
+    path = folder("models/demand/2", "models/demand/3", "runs/trial")
+    for bundle in ("models/demand/2", "models/demand/3", "runs/trial"):
+        (path / bundle / "manifest.json").touch()
+    assert served(Repository.load(path / served_folder, load)) == expected
+
+
+def test_other_things_in_the_folder_are_no_models(folder, load):
+    path = folder("models/demand/1", "models/.demand.partial-1/1", "models/notes/drafts")
+    (path / "models" / "README.md").touch()
+    assert served(Repository.load(path / "models", load)) == {"demand": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("nowhere", "nowhere is missing"), ("file", "file is a file"), ("empty", "no model under")],
+)
+def test_a_folder_that_is_none_is_named(folder, load, name, text):
+    path = folder("empty")
+    (path / "file").touch()
+    with pytest.raises(BundleError, match=text):
+        Repository.load(path / name, load)
+
+
+def test_names_that_clients_could_not_write_are_refused(folder, load):
+    with pytest.raises(BundleError, match="'my model' can't be served; rename the folder"):
+        Repository.load(folder("models/my model/1") / "models", load)
+
+
+def test_a_name_from_a_client_is_only_ever_looked_up(make_forecaster):
+    repository = Repository([Model("demand", 1, make_forecaster())])
+    for name in ("../demand", "demand/1", "DEMAND", "x" * 10_000):
+        with pytest.raises(ModelNotFoundError, match=r"there are: demand \(version 1\)") as caught:
+            repository.get(name, 0)
+        assert len(str(caught.value)) < 300
