@@ -20,7 +20,7 @@ def inspect(
     bundle: Annotated[Path, typer.Argument(help="Bundle, or model folder (its newest version).")],
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
 ) -> None:
-    """Show what a model is: what it was trained for, its inputs and outputs, where it comes from.
+    """Show what a model is: purpose, inputs, outputs, provenance.
 
     The files are checked against their hashes first.
     """

@@ -27,9 +27,10 @@ def serve(
         float, typer.Option(min=0, help="Seconds for requests in work when stopped.")
     ] = 30.0,
 ) -> None:
-    """Serve the newest good version of each model until SIGTERM or Ctrl-C.
+    """Serve models over gRPC until SIGTERM or Ctrl-C.
 
-    foretell.v1, grpc.health.v1 and reflection answer on one port. The log goes to standard error.
+    Of each model the newest good version is served. foretell.v1, grpc.health.v1 and reflection
+    answer on one port. The log goes to standard error.
     """
     from foretell.server.serve import serve as serve_models
 

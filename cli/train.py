@@ -128,7 +128,7 @@ def forecaster(
         )
     say(
         f"{summary.num_parameters:,} weights trained on {summary.num_series:,} series, "
-        f"{summary.num_steps:,} observed steps, in {summary.seconds:,.0f} s -> {output}"
+        f"{summary.num_observed:,} observed steps, in {summary.seconds:,.0f} s -> {output}"
     )
     if summary.refusals:
         say_refused(summary.refusals, summary.num_series + len(summary.refusals))
