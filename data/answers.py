@@ -1,6 +1,4 @@
-"""From a panel's answer to the table that a caller gets, and to the error and warnings that go with
-it.
-"""
+"""From a panel's answer to the table that a caller gets, and the error and warnings beside it."""
 
 import warnings
 
@@ -13,14 +11,14 @@ from foretell.data.panel import PanelForecast
 
 def quantile_column(level: float) -> str:
     """Name the column of a quantile level: "q0.1"."""
-    return f"q{level:g}"
+    short = f"{level:g}"
+    return f"q{short}" if float(short) == level else f"q{level!r}"
 
 
 def forecast_table(
     answer: PanelForecast, *, id_col: str = "unique_id", time_col: str = "ds"
 ) -> pd.DataFrame:
-    """Write an answer as a long table: one row a series and step, series by first appearance in the
-    input.
+    """Write an answer as a long table: a row a series and step, series by first appearance.
 
     Columns: `id_col` in the caller's own type; `time_col` as datetime64, zoned where the input was,
     or integers; `forecast`; and "q0.1", ... in the order asked for.

@@ -47,9 +47,9 @@ _OLD_NAMES = {
     **{"A": "YE", "Y": "YE", "BA": "BYE", "BY": "BYE", "AS": "YS", "BAS": "BYS"},
 }
 _KNOWN = (
-    "an integer step, ns, us, ms, s, min, h, D, B (business day), W or W-MON to W-SUN, ME and MS (month end and "
-    "start), QE-DEC, QS-JAN, YE-DEC, YS-JAN and their like, BME, BMS, BQE, BQS, BYE, BYS (first or last business "
-    "day), each with a multiple if need be, such as 15min"
+    "an integer step, ns, us, ms, s, min, h, D, B (business day), W or W-MON to W-SUN, ME and MS "
+    "(month end and start), QE-DEC, QS-JAN, YE-DEC, YS-JAN and their like, BME, BMS, BQE, BQS, "
+    "BYE, BYS (last and first business day), each with a multiple if need be, such as 15min"
 )
 _LONGEST_STEP_NS = 100 * 366 * DAY_NS
 _LAST_STAMP = 2**63 - 1
@@ -74,8 +74,7 @@ class Frequency:
 
     @classmethod
     def parse(cls, text: "str | int | Frequency") -> "Frequency":
-        """Read a frequency: a pandas alias, old ("H", "M", "A-JUN") or new ("h", "ME", "YE-JUN"),
-        or an integer step.
+        """Read a pandas alias, old ("H", "M", "A-JUN") or new ("h", "ME", "YE-JUN"), or a step.
 
         Raises:
             FrequencyError: The frequency is unknown; the message lists the known ones.
@@ -92,15 +91,17 @@ class Frequency:
         unit = _OLD_NAMES.get(word, word) if word else "integer"
         if name == "m":
             raise FrequencyError(
-                "frequency 'm' may be minutes or months; give 'min', 'ME' (month end) or 'MS' (month start)."
+                "frequency 'm' may be minutes or months; give 'min', 'ME' (month end) or 'MS' "
+                "(month start)."
             )
         if unit not in UNITS or (word == "integer"):
             raise FrequencyError(f"frequency {text!r} is unknown; give {_KNOWN}.")
         multiple = int(digits) if digits else 1
         frequency = cls(unit, multiple, _normal_anchor(unit, anchor, name))
-        if not 1 <= multiple or frequency._longest_step > _LONGEST_STEP_NS:
+        if multiple < 1 or frequency._longest_step > _LONGEST_STEP_NS:
             raise FrequencyError(
-                f"frequency {text!r} has the multiple {multiple}; a step must be at least 1 unit and at most 100 years."
+                f"frequency {text!r} has the multiple {multiple}; a step must be at least 1 unit "
+                "and at most 100 years."
             )
         return frequency
 
@@ -122,9 +123,7 @@ class Frequency:
 
     @property
     def is_calendar(self) -> bool:
-        """Whether this steps on the local clock: days, weeks, months and longer. Hours and shorter
-        count instants.
-        """
+        """Whether this steps on the local clock, as days and longer do; hours count instants."""
         return not self.is_integer and self.unit not in CLOCK_NS
 
     @property
@@ -179,15 +178,13 @@ class Frequency:
         starts, which = np.unique(last, return_inverse=True)
         ticks, phase = self._split(starts, time_zone)
         numbers = self._number(ticks)[:, None] + self.multiple * np.arange(1, horizon + 1)
-        stamps = self._tick(numbers) * self._tick_ns + phase[:, None]
+        stamps: Int64[np.ndarray, "m H"] = self._tick(numbers) * self._tick_ns + phase[:, None]
         if self.is_calendar:
             stamps = from_wall(stamps.ravel(), time_zone).reshape(stamps.shape)
         return stamps[which]
 
     def reaches(self, last: Int64[np.ndarray, " n"], horizon: int) -> Bool[np.ndarray, " n"]:
-        """Whether `horizon` steps after each stamp can be written as a stamp (a little on the safe
-        side).
-        """
+        """Whether `horizon` steps after each stamp can be written, a little on the safe side."""
         slack = 0 if self.is_integer else 4 * DAY_NS
         latest = _LAST_STAMP - slack - horizon * self._longest_step
         if latest < -_LAST_STAMP:
@@ -293,9 +290,7 @@ def month_numbers(days: Int64[np.ndarray, "..."]) -> Int64[np.ndarray, "..."]:
 
 
 def month_edges(months: Int64[np.ndarray, "..."], unit: str) -> Int64[np.ndarray, "..."]:
-    """Find the day on which a month ends or starts; its last or first business day for units with a
-    B.
-    """
+    """Find the day on which a month ends or starts; for units with a B, the business day."""
     at_end = unit.endswith("E")
     days = (months + at_end).astype("M8[M]").astype("M8[D]").astype(np.int64) - at_end
     if unit.startswith("B"):
@@ -307,26 +302,24 @@ def month_edges(months: Int64[np.ndarray, "..."], unit: str) -> Int64[np.ndarray
 
 
 def _normal_anchor(unit: str, anchor: str, name: str) -> str:
-    """Name an anchor so that equal grids have equal names: quarters are named as pandas' defaults
-    are.
-    """
+    """Name an anchor so that equal grids have equal names: a bare W is W-SUN, QE-MAR is QE-DEC."""
     if unit == "W":
         if anchor and anchor not in WEEKDAYS:
             raise FrequencyError(
-                f"frequency {name!r} is anchored to {anchor!r}; give a weekday, {', '.join(WEEKDAYS)}."
+                f"frequency {name!r} is anchored to {anchor!r}; give one of {', '.join(WEEKDAYS)}."
             )
         return anchor or "SUN"
     length, default = MONTH_UNITS.get(unit, (0, 0))
     if length in {3, 12}:
         if anchor and anchor not in MONTHS:
             raise FrequencyError(
-                f"frequency {name!r} is anchored to {anchor!r}; give a month, {', '.join(MONTHS)}."
+                f"frequency {name!r} is anchored to {anchor!r}; give one of {', '.join(MONTHS)}."
             )
         return anchor_month(unit, MONTHS.index(anchor) if anchor else default)
     if anchor:
         raise FrequencyError(
-            f"frequency {name!r} has the anchor {anchor!r}; only weeks, quarters and years have one. "
-            f"Give {name.split('-', 1)[0]!r}."
+            f"frequency {name!r} has the anchor {anchor!r}; only weeks, quarters and years have "
+            f"one. Give {name.split('-', 1)[0]!r}."
         )
     return ""
 

@@ -1,6 +1,4 @@
-"""Dates written as 05/03/2024: read by a given format, or where only one reading fits the whole
-column.
-"""
+"""Dates written as 05/03/2024: read by a given format, or where only one reading fits them all."""
 
 import re
 
@@ -21,13 +19,17 @@ def read_dates(column: pd.Series, date_format: str | None) -> pd.Series:
     """Read a text column of dates that are not ISO; any other column comes back as it is.
 
     Args:
-        column: Text.
+        column: Text; with a date format also integers. Dates stay as they are.
         date_format: A strptime format; None reads day-month-year or month-day-year, whichever alone
             fits every value of the column.
 
     Raises:
         TableError: A value doesn't fit `date_format`, or both orders fit, or none does.
     """
+    if date_format is not None and column.dtype.kind in "iu":  # 20240305, from Parquet
+        column = column.astype(str)
+    if not (isinstance(column.dtype, pd.StringDtype) or column.dtype.kind == "O"):
+        return column
     codes, distinct = pd.factorize(column)
     texts = [str(text).strip() for text in distinct]
     filled = [text for text in texts if text]
@@ -63,13 +65,13 @@ def _only_reading(
     example = next(text for text in texts if text)
     if not fitting:
         raise TableError(
-            f"time column {column.name!r} holds dates such as {example!r}, and neither {formats[0]!r} "
-            f"nor {formats[1]!r} fits them all; write ISO dates such as 2024-03-05."
+            f"time column {column.name!r} holds dates such as {example!r}, and neither "
+            f"{formats[0]!r} nor {formats[1]!r} fits them all; write ISO dates such as 2024-03-05."
         )
     if len(fitting) == 2 and not fitting[0].equals(fitting[1]):
         raise TableError(
-            f"time column {column.name!r} holds dates such as {example!r}, which may be day first or "
-            f"month first; give the date format, {formats[0]!r} or {formats[1]!r}."
+            f"time column {column.name!r} holds dates such as {example!r}, which may be day first "
+            f"or month first; give the date format, {formats[0]!r} or {formats[1]!r}."
         )
     return fitting[0]
 

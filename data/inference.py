@@ -29,8 +29,7 @@ _CLOCK_UNITS = tuple(sorted(CLOCK_NS, key=CLOCK_NS.__getitem__, reverse=True))
 def infer(
     stamps: Int64[np.ndarray, " N"], kind: StampKind, time_zone: str | None = None
 ) -> Frequency:
-    """Infer the frequency of one series; gaps don't matter as long as the commonest step is the
-    true one.
+    """Infer the frequency of one series; gaps don't matter if the commonest step is the true one.
 
     Args:
         stamps: Rising stamps.
@@ -48,7 +47,8 @@ def infer(
     if not on_grid.all():
         first = describe_stamp(stamps[np.argmin(on_grid)], kind, time_zone)
         raise FrequencyError(
-            f"the stamps step by {found[0].alias!r} most often, but {first} is off that grid; give the frequency."
+            f"the stamps step by {found[0].alias!r} most often, but {first} is off that grid; "
+            "give the frequency."
         )
     return found[0]
 
@@ -67,11 +67,10 @@ def explain(found: tuple[Frequency, ...], num_rows: int) -> str:
 def anchored_at(
     frequency: Frequency, stamp: int, kind: StampKind, time_zone: str | None
 ) -> Frequency | None:
-    """Find the frequency of the same rhythm that a lone stamp lies on: W-SUN becomes W-MON on a
-    Monday.
+    """Find the frequency of the same rhythm that a lone stamp lies on.
 
-    None where there is none: plain steps for a date, or months for a day that is neither first nor
-    last.
+    W-SUN becomes W-MON on a Monday. None where there is none: plain steps for a date, or months for
+    a day that is neither first nor last.
     """
     if frequency.is_integer != (kind == "integer"):
         return None
@@ -96,8 +95,7 @@ def candidates(
     kind: StampKind,
     time_zone: str | None = None,
 ) -> list[tuple[Frequency, ...]]:
-    """Find the frequencies that each series may step by: none (fewer than two rows), one, or
-    several.
+    """Find the frequencies that each series may step by: none for a lone row, one, or several.
 
     Stamps of the same time of day step by months where all lie on month ends or starts, by weeks
     where all steps are weeks, by business days where no weekend has a row and a Friday is followed

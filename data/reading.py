@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 import pandas as pd
@@ -23,11 +23,16 @@ import pyarrow.parquet as pq
 from foretell.data.dates import read_dates
 from foretell.data.errors import OptionError, TableError
 from foretell.data.options import Columns
+from foretell.data.values import row_name
 
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab"}
 # Written for "unknown" by common tools; in the id column they are names like any other.
 BLANKS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
-_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?(inf|Inf|INF|infinity|Infinity)$"
+_NUMBER = {
+    sign: rf"^[+-]?(\d+{point}?\d*|{point}\d+)([eE][+-]?\d+)?$|^[+-]?(?i:inf|infinity)$"
+    for sign, point in ((".", r"\."), (",", ","))
+}
+_COMMA_NUMBER = r"\s*[+-]?[\d.]*,\d+\s*"
 _HEAD_BYTES = 1 << 20
 
 
@@ -58,7 +63,7 @@ class CsvFormat:
             problems.append(f"decimal is {self.decimal!r}; give '.' or ','.")
         if self.separator is not None and self.separator == self.decimal:
             problems.append(
-                f"separator and decimal are both {self.decimal!r}; give the separator that the file uses."
+                f"separator and decimal are both {self.decimal!r}; give the file's separator."
             )
         if self.date_format is not None and "%" not in self.date_format:
             problems.append(f"date format is {self.date_format!r}; write one such as '%d/%m/%Y'.")
@@ -69,30 +74,31 @@ class CsvFormat:
 def read_table(
     path: str | Path, *, csv: CsvFormat | None = None, columns: Columns | None = None
 ) -> pd.DataFrame:
-    """Read a table from a CSV file (also gzipped), a Parquet file or folder, or CSV from standard
-    input ("-").
+    """Read a CSV file (also gzipped), a Parquet file or folder, or CSV from standard input ("-").
 
     Parquet keeps its types. From CSV, ids are text letter for letter, the time column is dates or
-    text, and any column that holds numbers is numbers; blanks and NA, NaN, null and the like are
-    unknown there.
+    text, and every column that holds numbers is numbers, where blanks and NA, NaN, null and the
+    like are unknown.
 
     Args:
         path: The file; "-" is standard input.
         csv: How CSV is written.
-        columns: Names of the id and time columns.
+        columns: Names of the columns.
 
     Raises:
-        TableError: The file can't be read, is empty, isn't a table, or its separator or dates are
-            ambiguous.
+        TableError: The file can't be read, is empty, is no table, or its separator, decimal sign
+            or dates are ambiguous.
     """
     csv, columns = csv or CsvFormat(), columns or Columns()
     name = "standard input" if str(path) == "-" else str(path)
     try:
         table = _read(path, name, csv, columns)
     except (pa.ArrowException, OSError, EOFError) as error:
-        raise TableError(f"{name} can't be read: {_first_line(error)}.") from error
+        raise TableError(f"{name} can't be read: {_reason(error)}.") from error
     if table.empty:
         raise TableError(f"{name} has a header but no rows; give each series at least one.")
+    if columns.ds in table.columns:
+        table[columns.ds] = read_dates(table[columns.ds], csv.date_format)
     return table
 
 
@@ -108,7 +114,7 @@ def _read(path: str | Path, name: str, csv: CsvFormat, columns: Columns) -> pd.D
     with path.open("rb") as file:
         start = file.read(8)
     if start.startswith(b"PAR1"):
-        return _to_pandas(pq.read_table(path))
+        return _to_pandas(pq.read_table(path, partitioning=None))
     if start.startswith(b"PK\x03\x04"):
         raise TableError(f"{name} is a zip or spreadsheet file; save the table as CSV or Parquet.")
     compression = "gzip" if start.startswith(b"\x1f\x8b") else None
@@ -118,19 +124,19 @@ def _read(path: str | Path, name: str, csv: CsvFormat, columns: Columns) -> pd.D
 
 
 def _read_folder(path: Path) -> pd.DataFrame:
-    """Read all Parquet files of a folder; folders named key=value give text columns, letter for
-    letter.
-    """
+    """Read all Parquet files of a folder; folders named key=value become text columns."""
     files = sorted(path.rglob("*.parquet"))
     if not files:
         raise TableError(f"folder {path} holds no .parquet files; give a file or another folder.")
     folders = {part for file in files for part in file.relative_to(path).parts[:-1]}
     keys = sorted({part.split("=", 1)[0] for part in folders if "=" in part})
+    # Typed as text, or 007 would be read as 7.
     partitioning = pads.partitioning(pa.schema([(key, pa.string()) for key in keys]), flavor="hive")
     dataset = pads.dataset(
         [str(file) for file in files],
         format="parquet",
         partitioning=partitioning if keys else None,
+        partition_base_dir=str(path),
     )
     return _to_pandas(dataset.to_table())
 
@@ -158,7 +164,8 @@ def _read_csv(
             for column in names
         }
     )
-    frame[columns.ds] = read_dates(frame[columns.ds], csv.date_format)
+    if columns.y in frame and csv.decimal == ".":
+        _refuse_decimal_comma(frame[columns.y], name, separator, names)
     return frame
 
 
@@ -167,13 +174,11 @@ def _header_line(head: bytes, name: str) -> str:
         raise TableError(f"{name} is UTF-16 text; save it as UTF-8.")
     if b"\x00" in head:
         raise TableError(f"{name} is no text but binary data; give a CSV or Parquet file.")
-    if not head.strip():
+    lines = head.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n").splitlines()
+    if not head.strip() or not lines:
         raise TableError(f"{name} is empty; give a header and rows.")
-    # The first 1 MiB may end within a character; its last line is not needed unless it is the only
-    # one.
-    line = head.lstrip(b"\xef\xbb\xbf").lstrip(b"\r\n").splitlines()[0]
     try:
-        return line.decode("utf-8")
+        return lines[0].decode("utf-8")
     except UnicodeDecodeError as error:
         raise TableError(f"{name} is not UTF-8 text; save it as UTF-8.") from error
 
@@ -181,43 +186,37 @@ def _header_line(head: bytes, name: str) -> str:
 def _split_header(
     header: str, name: str, csv: CsvFormat, columns: Columns
 ) -> tuple[str, list[str]]:
-    """Split the header by the separator given, or by the only one that yields the id and time
-    columns.
-    """
+    """Split the header by the separator given, or the only one that yields id and time columns."""
     tried = [csv.separator] if csv.separator else list(SEPARATORS)
-    found = {
-        separator: next(csv_module.reader([header], delimiter=separator)) for separator in tried
-    }
-    fitting = [
-        separator
-        for separator, names in found.items()
-        if columns.unique_id in names and columns.ds in names
-    ]
+    found = {one: next(csv_module.reader([header], delimiter=one)) for one in tried}
+    needed = {columns.unique_id, columns.ds}
+    fitting = [separator for separator, names in found.items() if needed <= set(names)]
     if len(fitting) != 1:
         best = max(tried, key=lambda separator: len(found[separator]))
-        listed = ", ".join(map(repr, found[best]))
-        spelled = SEPARATORS.get(best, repr(best))
-        wanted = f"{columns.unique_id!r} and {columns.ds!r}"
         raise TableError(
-            f"{name} has the columns {listed} when split at {spelled}, not {wanted}; name the columns "
-            "(id_col, time_col), or give the separator."
+            f"{name} has {_columns_found(best, found[best])}, not {columns.unique_id!r} and "
+            f"{columns.ds!r}; name the columns (id_col, time_col), or give the separator."
         )
     names = found[fitting[0]]
     twice = sorted({column for column in names if names.count(column) > 1})
     if twice:
         raise TableError(
-            f"{name} has more than one column named {', '.join(map(repr, twice))}; keep one of each."
+            f"{name} has several columns named {', '.join(map(repr, twice))}; keep one of each."
         )
     return fitting[0], names
+
+
+def _columns_found(separator: str, names: list[str]) -> str:
+    spelled = SEPARATORS.get(separator, repr(separator))
+    return f"the columns {', '.join(map(repr, names))} when split at {spelled}"
 
 
 def _parse_csv(file: BinaryIO, name: str, separator: str, names: list[str]) -> pa.Table:
     broken: list[str] = []
 
-    def note(row: Any) -> str:
-        broken.append(
-            f"{row.text.strip()[:80]!r} has {row.actual_columns} values, not {row.expected_columns}"
-        )
+    def note(row: pacsv.InvalidRow) -> str:
+        text, found, expected = row.text.strip()[:80], row.actual_columns, row.expected_columns
+        broken.append(f"{text!r} has {found} values, not {expected}")
         return "skip"
 
     table = pacsv.read_csv(
@@ -226,40 +225,54 @@ def _parse_csv(file: BinaryIO, name: str, separator: str, names: list[str]) -> p
             delimiter=separator, newlines_in_values=True, invalid_row_handler=note
         ),
         convert_options=pacsv.ConvertOptions(
-            column_types={column: pa.string() for column in names}, strings_can_be_null=False
+            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
         ),
     )
     if broken:
         more = f" and {len(broken) - 5} more rows likewise" if len(broken) > 5 else ""
         raise TableError(
-            f"{name} has broken rows: {'; '.join(broken[:5])}{more}. Write one value a column, and put "
-            "values that hold the separator in quotes."
+            f"{name} has broken rows: {'; '.join(broken[:5])}{more}. Write one value a column, and "
+            "put values that hold the separator in quotes."
         )
     return table
 
 
 def _read_numbers(texts: pa.ChunkedArray, decimal: str) -> pd.Series:
-    """Read text as numbers where it is; what is no number stays text, for `rows` to name its row."""
+    """Read text as numbers where it is; what is no number stays, for `rows` to name its row."""
+    unknown = pa.scalar(None, pa.string())
     plain = pc.utf8_trim_whitespace(texts)
-    plain = pc.if_else(pc.is_in(plain, pa.array(BLANKS)), pa.scalar(None, pa.string()), plain)
-    if decimal == ",":
-        # A point beside a decimal comma may be a thousands sign: it makes the value no number.
-        point = pc.match_substring(plain, ".")
-        plain = pc.if_else(point, plain, pc.replace_substring(plain, ",", "."))
-        plain = pc.if_else(point, pc.binary_join_element_wise(plain, "!", ""), plain)
-    try:
-        return pc.cast(plain, pa.float64()).to_pandas()
-    except pa.ArrowInvalid:
-        pass
-    is_number = pc.fill_null(pc.match_substring_regex(plain, _NUMBER), True)
-    if not pc.any(pc.and_(is_number, pc.is_valid(plain))).as_py():
-        return texts.to_pandas()
-    numbers = pc.cast(pc.if_else(is_number, plain, pa.scalar(None, pa.string())), pa.float64())
-    mixed = numbers.to_pandas().astype(object)
-    wrong = ~np.asarray(is_number.to_pandas(), dtype=bool)
-    mixed[wrong] = texts.to_pandas().astype(object)[wrong]
+    plain = pc.if_else(pc.is_in(plain, pa.array(BLANKS)), unknown, plain)
+    # With a decimal comma, a point may be a thousands sign: such a value is no number.
+    is_number = pc.fill_null(pc.match_substring_regex(plain, _NUMBER[decimal]), True)
+    if decimal != ".":
+        plain = pc.replace_substring(plain, decimal, ".")
+    numbers: pd.Series = pc.cast(pc.if_else(is_number, plain, unknown), pa.float64()).to_pandas()
+    wrong = ~is_number.to_numpy()
+    if not wrong.any():
+        return numbers
+    words: pd.Series = texts.to_pandas()
+    if numbers.isna().all():
+        return words
+    mixed = numbers.astype(object)
+    mixed[wrong] = words.astype(object)[wrong]
     return mixed
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().split("\n", 1)[0].rstrip(".") or type(error).__name__
+def _refuse_decimal_comma(target: pd.Series, name: str, separator: str, names: list[str]) -> None:
+    if target.dtype.kind == "f":
+        return
+    rows = np.flatnonzero(target.astype(str).str.fullmatch(_COMMA_NUMBER).to_numpy(bool))
+    if rows.size:
+        row = int(rows[0])
+        raise TableError(
+            f"{name} has {_columns_found(separator, names)}, and {target.name!r} is "
+            f"{target.iloc[row]!r} in {row_name(row)}; if the comma is the decimal sign, give "
+            "decimal ',', if it parts thousands, remove it."
+        )
+
+
+def _reason(error: BaseException) -> str:
+    text = str(error).strip().split("\n", 1)[0].rstrip(".")
+    if "invalid UTF8" in text:
+        return "it is not UTF-8 text; save it as UTF-8"
+    return text or type(error).__name__

@@ -1,5 +1,4 @@
-"""From a long table to typed rows, grouped by series; the one place where a table's types are
-judged.
+"""From a long table to typed rows, grouped by series: here a table's types are judged.
 
 What is wrong with the table as a whole is a `TableError`; what is wrong with one series is its
 `Refusal`, and the others go on. Nothing is sorted, filled or dropped here: that is
@@ -7,7 +6,8 @@ What is wrong with the table as a whole is a `TableError`; what is wrong with on
 """
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
@@ -38,8 +38,7 @@ def read_rows(df: pd.DataFrame, columns: Columns) -> Rows:
 
 
 def read_future_rows(df: pd.DataFrame, columns: Columns) -> Rows:
-    """Read a long table of known-future covariates: `columns.unique_id`, `columns.ds` and
-    `future_covariates`.
+    """Read a long table of known-future covariates: ids, stamps and `columns.future_covariates`.
 
     The target is empty and there are no static columns. Raises as `read_rows` does.
     """
@@ -58,14 +57,10 @@ class _Table:
         self.static_names = static
         self.row_count = len(df)
         errors: list[str] = []
-        for read in (
-            lambda: self._read_ids(df[columns.unique_id]),
-            lambda: self._read_stamps(df[columns.ds], columns.time_zone),
-        ):
-            try:
-                read()
-            except TableError as error:
-                errors += error.problems
+        with _noted(errors):
+            self._read_ids(df[columns.unique_id])
+        with _noted(errors):
+            self._read_stamps(df[columns.ds], columns.time_zone)
         self.numbers = self._read_numbers(df, numeric, errors)
         self.static = self._read_numbers(df, static, errors)
         if errors:
@@ -76,7 +71,8 @@ class _Table:
             codes, self.ids = pd.factorize(column)
         except TypeError as error:
             raise TableError(
-                f"id column {column.name!r} holds values that can't be ids ({error}); use text or integers."
+                f"id column {column.name!r} holds values that can't be ids ({error}); "
+                "use text or integers."
             ) from error
         self.codes = codes.astype(np.int64)
         if isinstance(self.ids, pd.CategoricalIndex):
@@ -87,8 +83,8 @@ class _Table:
             rows = ", ".join(row_name(int(row)) for row in missing[:5])
             more = f" and {missing.size - 5} more rows" if missing.size > 5 else ""
             raise TableError(
-                f"id column {column.name!r} is blank in {rows}{more}; these rows may belong to any series. "
-                "Give each row its id."
+                f"id column {column.name!r} is blank in {rows}{more}; these rows may belong to any "
+                "series. Give each row its id."
             )
 
     def _read_stamps(self, column: pd.Series, time_zone: str | None) -> None:
@@ -100,11 +96,8 @@ class _Table:
     ) -> Float64[np.ndarray, "N C"]:
         table = np.empty((self.row_count, len(names)), order="F")
         for place, name in enumerate(names):
-            try:
+            with _noted(errors):
                 table[:, place], problems = read_numbers(df[name])
-            except TableError as error:
-                errors += error.problems
-            else:
                 self.problems += problems
         return table
 
@@ -142,9 +135,7 @@ class _Table:
         )
 
     def _reasons(self) -> dict[int, list[str]]:
-        """Write, for each series with wrong rows, a sentence a problem that names the first of its
-        rows.
-        """
+        """Write a sentence for each problem of each series, naming the first of its rows."""
         reasons: dict[int, list[str]] = {}
         for problem in self.problems:
             series, first, counts = np.unique(
@@ -174,10 +165,20 @@ class _Table:
             sentence = (
                 f"static column {name!r} is blank; give the series a value."
                 if np.isnan(low)
-                else f"static column {name!r} holds both {low:g} and {high:g}; give the series one value."
+                else f"static column {name!r} holds both {low:g} and {high:g}; "
+                "give the series one value."
             )
             reasons.setdefault(series, []).append(sentence)
         return lowest
+
+
+@contextmanager
+def _noted(errors: list[str]) -> Iterator[None]:
+    """Note what is wrong with one column, and go on to the next."""
+    try:
+        yield
+    except TableError as error:
+        errors += error.problems
 
 
 def _check_columns(df: pd.DataFrame, names: Sequence[str]) -> None:

@@ -1,5 +1,7 @@
-"""Time stamps at the door: dates of any type, ISO text and integer steps become int64; nothing is
-guessed.
+"""Time stamps at the door: dates, ISO text and integer steps become int64, nothing is guessed.
+
+A column whose type can't hold stamps is refused as a whole; a blank, wrong or far-off stamp is a
+problem of its row alone.
 """
 
 import re
@@ -11,15 +13,19 @@ from jaxtyping import Bool, Int64
 
 from foretell.data.errors import TableError
 from foretell.data.values import RowProblem, row_name
-from foretell.data.zones import StampKind, check_zone
+from foretell.data.zones import DAY_NS, StampKind, check_zone
 
+# Years and months in full, with - or /, and as much of the time and offset as there is.
 _ISO = re.compile(
-    r"\s*\d{4}([-/])\d{1,2}(\1\d{1,2}([T ]\d{2}(:?\d{2}(:?\d{2}(\.\d{1,9})?)?)?\s*"
-    r"(?P<offset>Z|[+-]\d{2}(:?\d{2})?)?)?)?\s*"
+    r"\d{4}([-/])\d{1,2}(\1\d{1,2}([T ]\d{2}(:?\d{2}(:?\d{2}(\.\d{1,9})?)?)?\s*"
+    r"(?P<offset>Z|[+-]\d{2}(:?\d{2})?)?)?)?"
 )
-_WHOLE = re.compile(r"\s*[+-]?\d{1,18}\s*")
+_WHOLE = re.compile(r"[+-]?\d{1,18}")
 _UNIT_NS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
-_LAST_STAMP = 2**63 - 1
+# Two days are kept free at both ends, so that the local clock of any zone can be written too.
+_LAST_NS = 2**63 - 1 - 2 * DAY_NS
+# Differences of steps must not overflow.
+_LAST_STEP = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +46,7 @@ class Stamps:
 
 
 def read_stamps(column: pd.Series, time_zone: str | None = None) -> Stamps:
-    """Read a time column: dates and times of any type, periods (their start), ISO 8601 text, or
-    integer steps.
+    """Read a column of dates and times, periods (their start), ISO 8601 text, or integer steps.
 
     Args:
         column: The column.
@@ -49,10 +54,10 @@ def read_stamps(column: pd.Series, time_zone: str | None = None) -> Stamps:
             offsets.
 
     Raises:
-        TableError: The column's type or its text can't be understood, stamps with and without
-            offset are mixed, or `time_zone` is given for stamps without zone or offset.
+        TableError: The column's type or text can't be understood, stamps with and without offset
+            are mixed, or `time_zone` is given for stamps without zone or offset.
     """
-    stamps = _read(column, None if time_zone is None else check_zone(time_zone))
+    stamps = _read(_plain(column), None if time_zone is None else check_zone(time_zone))
     if time_zone is not None and stamps.kind != "zoned":
         what = "integers" if stamps.kind == "integer" else "stamps without zone or offset"
         raise TableError(
@@ -62,168 +67,144 @@ def read_stamps(column: pd.Series, time_zone: str | None = None) -> Stamps:
     return stamps
 
 
-def _read(column: pd.Series, time_zone: str | None) -> Stamps:
+def _plain(column: pd.Series) -> pd.Series:
+    """Unwrap categories, Arrow types and periods, and objects of one kind."""
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
-        return _read(column.astype(dtype.categories.dtype), time_zone)
+        return _plain(column.astype(dtype.categories.dtype))
     if isinstance(dtype, pd.ArrowDtype):
-        return _read(_from_arrow(column), time_zone)
+        arrow = column.array.__arrow_array__()
+        return _plain(pd.Series(arrow.to_pandas(date_as_object=False), name=column.name))
     if isinstance(dtype, pd.PeriodDtype):
-        return _read_dates(column, pd.DatetimeIndex(pd.PeriodIndex(column).start_time), None)
-    if isinstance(dtype, pd.DatetimeTZDtype):
-        return _read_dates(column, pd.DatetimeIndex(column), time_zone)
-    if dtype.kind == "M":
-        return _read_dates(column, pd.DatetimeIndex(column), time_zone)
+        return pd.Series(pd.PeriodIndex(column).start_time, name=column.name)
+    if dtype.kind == "O" and not isinstance(dtype, pd.StringDtype):
+        return _plain_objects(column)
+    return column
+
+
+def _plain_objects(column: pd.Series) -> pd.Series:
+    kind = pd.api.types.infer_dtype(column, skipna=True)
+    present = column.dropna()
+    if kind == "empty":
+        return pd.Series(pd.DatetimeIndex([pd.NaT] * len(column)), name=column.name)
+    if kind == "string":
+        return column
+    if kind == "integer":
+        return column.astype("Int64")
+    if kind == "period":
+        return _plain(column.astype(pd.PeriodDtype(present.iloc[0].freq)))
+    if kind not in {"date", "datetime", "datetime64"}:
+        types = ", ".join(sorted({type(value).__name__ for value in present}))
+        raise TableError(f"time column {column.name!r} holds {types}; {_WANTED}")
+    zones = {getattr(moment, "tzinfo", None) for moment in present}
+    if None in zones and len(zones) > 1:
+        raise TableError(_mixed_offsets(column))
+    dates = pd.DatetimeIndex(pd.to_datetime(column, utc=None not in zones))
+    names = {str(zone) for zone in zones}
+    if None not in zones and len(names) == 1:
+        dates = dates.tz_convert(check_zone(names.pop()))
+    return pd.Series(dates, name=column.name)
+
+
+_WANTED = "it must hold dates, ISO text, or integer steps alone."
+
+
+def _read(column: pd.Series, time_zone: str | None) -> Stamps:
+    dtype = column.dtype
+    if isinstance(dtype, pd.DatetimeTZDtype) or dtype.kind == "M":
+        return _read_dates(column, time_zone)
+    if isinstance(dtype, pd.StringDtype) or dtype.kind == "O":
+        return _read_text(column, time_zone)
     if dtype.kind in "iuf":
         return _read_whole(column)
-    if isinstance(dtype, pd.StringDtype):
-        return _read_text(column, time_zone)
-    if dtype.kind == "O":
-        return _read_objects(column, time_zone)
-    raise TableError(
-        f"time column {column.name!r} holds the type {dtype}; it must hold dates, ISO text or integer steps."
-    )
+    raise TableError(f"time column {column.name!r} holds the type {dtype}; {_WANTED}")
 
 
-def _from_arrow(column: pd.Series) -> pd.Series:
-    plain = column.array.__arrow_array__().to_pandas(date_as_object=False)  # type: ignore[attr-defined]
-    if plain.dtype == object:
-        plain = plain.infer_objects()
-    return pd.Series(plain.to_numpy() if plain.dtype.kind == "O" else plain.array, name=column.name)
-
-
-def _read_dates(column: pd.Series, dates: pd.DatetimeIndex, time_zone: str | None) -> Stamps:
-    kind: StampKind = "naive"
-    zone = None
-    if dates.tz is not None:
-        kind = "zoned"
-        zone = time_zone or check_zone(str(dates.tz))
-    blank = dates.isna()
+def _read_dates(column: pd.Series, time_zone: str | None) -> Stamps:
+    dates = pd.DatetimeIndex(column)
     values, beyond = _nanoseconds(dates)
-    problems = _blank_problem(column, blank) + _beyond_problem(column, beyond)
-    return Stamps(values, kind, zone, problems)
+    problems = _row_problems(column, np.asarray(dates.isna()), beyond)
+    if dates.tz is None:
+        return Stamps(values, "naive", None, problems)
+    return Stamps(values, "zoned", time_zone or check_zone(str(dates.tz)), problems)
 
 
 def _nanoseconds(
     dates: pd.DatetimeIndex,
 ) -> tuple[Int64[np.ndarray, " N"], Bool[np.ndarray, " N"]]:
-    """Return nanoseconds in UTC, 0 for blanks, and where they don't fit (before 1678 or after
-    2261).
-    """
+    """Return nanoseconds, 0 for blanks, and where they don't fit (before 1678, after 2261)."""
     ticks = np.asarray(dates.asi8, dtype=np.int64)
     factor = _UNIT_NS[dates.unit]
-    # A day is kept free at both ends, so that the local clock of any zone can be written too.
-    limit = (_LAST_STAMP - 2 * 86_400_000_000_000) // factor
     blank = np.asarray(dates.isna())
-    beyond = ~blank & ((ticks > limit) | (ticks < -limit))
+    beyond = ~blank & ((ticks > _LAST_NS // factor) | (ticks < -_LAST_NS // factor))
     return np.where(blank | beyond, 0, ticks) * factor, beyond
 
 
 def _read_whole(column: pd.Series) -> Stamps:
     blank = column.isna().to_numpy()
-    values = column.to_numpy(dtype=np.float64, na_value=0) if blank.any() else column.to_numpy()
-    if values.dtype.kind == "f":
-        values = np.where(blank, 0, values)
+    if blank.any() or column.dtype.kind == "f":
+        values = column.to_numpy(dtype=np.float64, na_value=0)
         broken = np.flatnonzero((np.abs(values) > 2.0**53) | (values != np.floor(values)))
-        if broken.size:
-            row = int(broken[0])
-            raise TableError(
-                f"time column {column.name!r} holds {column.iloc[row]} in {row_name(row)}; "
-                "steps must be whole numbers."
-            )
-    if values.dtype.kind == "u" and len(values) and values.max() > _LAST_STAMP:
-        raise TableError(f"time column {column.name!r} holds integers past 2**63.")
+    else:
+        values = column.to_numpy(np.uint64 if column.dtype.kind == "u" else np.int64)
+        broken = np.flatnonzero((values > _LAST_STEP) | (values < -_LAST_STEP))
+    if broken.size:
+        row = int(broken[0])
+        raise TableError(
+            f"time column {column.name!r} holds {column.iloc[row]} in {row_name(row)}; "
+            "steps must be whole numbers within ±2**62 (±2**53 beside blanks)."
+        )
     steps = values.astype(np.int64)
     _refuse_dates_as_integers(column, steps[~blank])
-    return Stamps(steps, "integer", None, _blank_problem(column, blank))
+    return Stamps(steps, "integer", None, _row_problems(column, blank))
 
 
 def _refuse_dates_as_integers(column: pd.Series, steps: Int64[np.ndarray, " m"]) -> None:
-    """Refuse integers that all read as YYYYMMDD, or as YYYYMM over several years: dates or steps,
-    who knows?
-    """
-    if not len(steps) or steps.min() < 190001 or steps.max() > 21991231:
+    """Refuse integers that all read as YYYYMMDD, or as YYYYMM of several years: dates or steps?"""
+    if not steps.size or steps.min() < 190001 or steps.max() > 21991231:
         return
     form = "%Y%m%d" if steps.min() >= 19000101 else "%Y%m"
-    days = steps if form == "%Y%m%d" else steps * 100 + 1
-    if days.max() > 21991231:
+    days = np.unique(steps) if form == "%Y%m%d" else np.unique(steps) * 100 + 1
+    if days[-1] > 21991231 or (form == "%Y%m" and days[0] // 10000 == days[-1] // 10000):
         return
-    distinct = np.unique(days)
-    if form == "%Y%m" and distinct[0] // 10000 == distinct[-1] // 10000:
-        return
-    if pd.to_datetime(distinct.astype(str), format="%Y%m%d", errors="coerce").isna().any():
+    if pd.to_datetime(days.astype(str), format="%Y%m%d", errors="coerce").isna().any():
         return
     raise TableError(
-        f"time column {column.name!r} holds integers such as {steps[0]}, which may be dates or steps. For dates give "
-        f"the date format {form!r} (or convert with pd.to_datetime); for steps count from a smaller number."
+        f"time column {column.name!r} holds integers such as {steps[0]}, which may be dates or "
+        f"steps. For dates give the date format {form!r} (or convert with pd.to_datetime); for "
+        "steps count from a smaller number."
     )
-
-
-def _read_objects(column: pd.Series, time_zone: str | None) -> Stamps:
-    found = pd.api.types.infer_dtype(column, skipna=True)
-    if found == "string":
-        return _read_text(column, time_zone)
-    if found == "integer":
-        return _read_whole(column.astype("Int64"))
-    if found == "period":
-        return _read(column.astype(_period_dtype(column)), time_zone)
-    if found in {"date", "datetime", "datetime64"}:
-        present = column.dropna()
-        aware = {getattr(moment, "tzinfo", None) is not None for moment in present}
-        if aware == {True, False}:
-            raise TableError(_mixed_offsets(column))
-        zones = {str(moment.tzinfo) for moment in present} if aware == {True} else set()
-        dates = pd.DatetimeIndex(pd.to_datetime(column, utc=bool(zones)))
-        if len(zones) == 1 and time_zone is None:
-            dates = dates.tz_convert(check_zone(zones.pop()))
-        return _read_dates(column, dates, time_zone)
-    if found == "empty":
-        return Stamps(
-            np.zeros(len(column), dtype=np.int64),
-            "naive",
-            None,
-            _blank_problem(column, column.isna().to_numpy()),
-        )
-    types = sorted({type(value).__name__ for value in column.dropna()})
-    raise TableError(
-        f"time column {column.name!r} holds {', '.join(types)}; it must hold dates, ISO text or integer steps alone."
-    )
-
-
-def _period_dtype(column: pd.Series) -> pd.PeriodDtype:
-    return pd.PeriodDtype(column.dropna().iloc[0].freq)
 
 
 def _read_text(column: pd.Series, time_zone: str | None) -> Stamps:
+    # Few texts are distinct in a long table: each is read once. A last one stands for missing.
     codes, distinct = pd.factorize(column)
-    texts = [str(text) for text in distinct]
-    filled = [text for text in texts if text.strip()]
-    if filled and all(_WHOLE.fullmatch(text) for text in filled):
-        whole = pd.array([int(text) if text.strip() else None for text in texts] + [None], "Int64")
+    texts = [*(str(text).strip() for text in distinct), ""]
+    filled = [text for text in texts if text]
+    if filled and all(map(_WHOLE.fullmatch, filled)):
+        whole = pd.array([int(text) if text else None for text in texts], "Int64")
         return _read_whole(pd.Series(whole[codes], name=column.name))
     matches = [_ISO.fullmatch(text) for text in texts]
     if filled and not any(matches):
         raise TableError(
-            f"time column {column.name!r} holds {filled[0]!r}, which is no ISO date such as 2024-03-05 or "
-            "2024-03-05T13:00; give the date format, such as '%d/%m/%Y' (or convert with pd.to_datetime)."
+            f"time column {column.name!r} holds {filled[0]!r}, which is no ISO date such as "
+            "2024-03-05 or 2024-03-05T13:00; give the date format, such as '%d/%m/%Y' (or convert "
+            "with pd.to_datetime)."
         )
     offsets = {match["offset"] is not None for match in matches if match}
     if len(offsets) == 2:
         raise TableError(_mixed_offsets(column))
-    iso = [text.strip() if match else None for text, match in zip(texts, matches, strict=True)]
-    dates = pd.DatetimeIndex(
-        pd.to_datetime([*iso, None], format="ISO8601", errors="coerce", utc=offsets == {True})
+    is_zoned = offsets == {True}
+    iso = np.array(
+        [text if match else "" for text, match in zip(texts, matches, strict=True)], dtype=object
     )
-    values, beyond = _nanoseconds(dates)
-    blank = np.array([not text.strip() for text in texts] + [True])
-    wrong = np.asarray(dates.isna()) & ~blank
-    problems = _blank_problem(column, blank[codes]) + _beyond_problem(column, beyond[codes])
-    if wrong.any():
-        problems.append(_wrong_text(column, np.flatnonzero(wrong[codes])))
-    kind: StampKind = "zoned" if offsets == {True} else "naive"
-    return Stamps(
-        values[codes], kind, (time_zone or "UTC") if offsets == {True} else None, problems
-    )
+    dates = pd.to_datetime(pd.Series(iso), format="ISO8601", errors="coerce", utc=is_zoned)
+    values, beyond = _nanoseconds(pd.DatetimeIndex(dates))
+    blank = np.array([not text for text in texts])
+    wrong = dates.isna().to_numpy() & ~blank
+    problems = _row_problems(column, blank[codes], beyond[codes], wrong[codes])
+    zone = (time_zone or "UTC") if is_zoned else None
+    return Stamps(values[codes], "zoned" if is_zoned else "naive", zone, problems)
 
 
 def _mixed_offsets(column: pd.Series) -> str:
@@ -233,38 +214,30 @@ def _mixed_offsets(column: pd.Series) -> str:
     )
 
 
-def _blank_problem(column: pd.Series, blank: Bool[np.ndarray, " N"]) -> list[RowProblem]:
-    rows = np.flatnonzero(blank)
-    if not rows.size:
-        return []
-    return [
-        RowProblem(
-            rows,
-            lambda row: f"{column.name!r} is blank in {row_name(row)}; every row needs a stamp.",
+def _row_problems(
+    column: pd.Series,
+    blank: Bool[np.ndarray, " N"],
+    beyond: Bool[np.ndarray, " N"] | None = None,
+    wrong: Bool[np.ndarray, " N"] | None = None,
+) -> list[RowProblem]:
+    def describe_blank(row: int) -> str:
+        return f"{column.name!r} is blank in {row_name(row)}; every row needs a stamp."
+
+    def describe_beyond(row: int) -> str:
+        return (
+            f"{column.name!r} is {column.iloc[row]} in {row_name(row)}; stamps must lie between "
+            "1678 and 2261."
         )
-    ]
 
-
-def _beyond_problem(column: pd.Series, beyond: Bool[np.ndarray, " N"]) -> list[RowProblem]:
-    rows = np.flatnonzero(beyond)
-    if not rows.size:
-        return []
-    return [
-        RowProblem(
-            rows,
-            lambda row: (
-                f"{column.name!r} is {column.iloc[row]} in {row_name(row)}; "
-                "stamps must lie between 1678 and 2261."
-            ),
-        )
-    ]
-
-
-def _wrong_text(column: pd.Series, rows: Int64[np.ndarray, " k"]) -> RowProblem:
-    return RowProblem(
-        rows,
-        lambda row: (
+    def describe_wrong(row: int) -> str:
+        return (
             f"{column.name!r} is {column.iloc[row]!r} in {row_name(row)}, which is no ISO date; "
             "write dates such as 2024-03-05 or 2024-03-05T13:00."
-        ),
-    )
+        )
+
+    found = ((blank, describe_blank), (beyond, describe_beyond), (wrong, describe_wrong))
+    return [
+        RowProblem(np.flatnonzero(mask), describe)
+        for mask, describe in found
+        if mask is not None and mask.any()
+    ]

@@ -1,8 +1,7 @@
-"""Numbers at the door: any column that holds numbers becomes float64, anything else is refused by
-name and row.
-"""
+"""Numbers at the door: what holds numbers becomes float64, all else is refused by name and row."""
 
 import numbers
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -111,8 +110,8 @@ def _bounded(
 
     def describe(row: int) -> str:
         return (
-            f"{column.name!r} is {column.iloc[row]} in {row_name(row)}; values must be finite, within ±1e100. "
-            "Leave unknown values blank."
+            f"{column.name!r} is {column.iloc[row]} in {row_name(row)}; values must be finite, "
+            "within ±1e100. Leave unknown values blank."
         )
 
     return values, [RowProblem(beyond, describe)]
@@ -121,9 +120,16 @@ def _bounded(
 def _no_number(column: pd.Series, row: int) -> str:
     value = column.iloc[row]
     return (
-        f"{column.name!r} is {value!r} ({type(value).__name__}) in {row_name(row)}, which is no number. "
-        "Write numbers such as 20.5, and leave unknown values blank."
+        f"{column.name!r} is {value!r} ({type(value).__name__}) in {row_name(row)}, which is no "
+        f"number. Write numbers such as 20.5, and leave unknown values blank.{_decimal_hint(value)}"
     )
+
+
+def _decimal_hint(value: object) -> str:
+    """Say what a comma may be."""
+    if isinstance(value, str) and re.fullmatch(r"[+-]?\d*,\d+", value.strip()):
+        return " If the comma is the decimal sign, give decimal ','."
+    return ""
 
 
 def _text_column(column: pd.Series) -> str:
@@ -136,8 +142,9 @@ def _text_column(column: pd.Series) -> str:
         place = int(wrong[0])
         row = int(np.flatnonzero(column.notna().to_numpy())[place])
         return (
-            f"column {column.name!r} holds text: {present.iloc[place]!r} in {row_name(row)} is no number. "
-            "Correct it, and convert the column to numbers."
+            f"column {column.name!r} holds text: {present.iloc[place]!r} in {row_name(row)} is no "
+            "number. Correct it, and convert the column to numbers."
+            f"{_decimal_hint(present.iloc[place])}"
         )
     return (
         f"column {column.name!r} holds text such as {present.iloc[0]!r}; convert it to numbers "

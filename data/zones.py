@@ -29,7 +29,7 @@ def check_zone(name: str) -> str:
         pd.Timestamp(0, tz=name)
         if not name.startswith(("+", "-", "UTC")):
             ZoneInfo(name)
-    except Exception as error:
+    except (KeyError, ValueError, OSError, TypeError) as error:
         raise TableError(
             f"{name!r} is no time zone; give a name such as 'Europe/Berlin' or 'UTC'."
         ) from error
@@ -77,9 +77,7 @@ def split_days(
 
 
 def describe_stamp(stamp: int, kind: StampKind, time_zone: str | None) -> str:
-    """Write a stamp for a person: `2024-05-10`, `2024-05-10 13:00`, `2024-05-10 13:00+02:00`, or
-    `42`.
-    """
+    """Write a stamp for a person: `2024-05-10`, `2024-05-10 13:00+02:00`, or `42`."""
     if kind == "integer":
         return str(stamp)
     moment = pd.Timestamp(int(stamp), unit="ns", tz="UTC")

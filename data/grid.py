@@ -1,0 +1,239 @@
+"""Sorted rows on their grids, and why a series can't be laid on one.
+
+Axes: N rows of all series together, n series.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Int64
+
+from foretell.data.calendar import Frequency
+from foretell.data.errors import FrequencyError, Refusal
+from foretell.data.inference import infer
+from foretell.data.panel import Rows
+from foretell.data.zones import DAY_NS, describe_stamp
+
+# A stray stamp, such as 1900-01-01 among hours of today, would ask for a million empty steps.
+LONG_GRID = 100_000
+LEAST_SHARE = 0.01
+_NAMED = 5  # stamps named one by one before "and 20 more"
+
+
+class Refused:
+    """Collects why series are refused, by their index in a set of rows."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._reasons: dict[int, list[str]] = {}
+
+    def __contains__(self, series: int) -> bool:
+        return series in self._reasons
+
+    def add(self, series: int, reason: str) -> None:
+        """Refuse a series, for one more reason if it was refused before."""
+        self._reasons.setdefault(series, []).append(reason)
+
+    def alive(self) -> Bool[np.ndarray, " n"]:
+        """Which series are not refused."""
+        alive = np.ones(len(self._rows.ids), dtype=bool)
+        alive[list(self._reasons)] = False
+        return alive
+
+    def refusals(self) -> tuple[Refusal, ...]:
+        """All refusals, those that the rows came with included, by position."""
+        new = [
+            Refusal(int(self._rows.positions[series]), self._rows.ids[series], " ".join(reasons))
+            for series, reasons in self._reasons.items()
+        ]
+        return tuple(sorted([*self._rows.refusals, *new], key=lambda refusal: refusal.position))
+
+
+@dataclass(frozen=True, slots=True)
+class SortedRows:
+    """Rows in order of series and stamp.
+
+    Attributes:
+        rows: The rows as they came.
+        order: Where each sorted row stood in `rows`; None where they were sorted already.
+        stamps: The sorted stamps.
+        series: Series of each row.
+        counts: Rows of each series.
+        first: First stamp of each series; 0 for one without rows.
+        last: Last stamp of each series; 0 for one without rows.
+    """
+
+    rows: Rows
+    order: Int64[np.ndarray, " N"] | None
+    stamps: Int64[np.ndarray, " N"]
+    series: Int64[np.ndarray, " N"]
+    counts: Int64[np.ndarray, " n"]
+    first: Int64[np.ndarray, " n"]
+    last: Int64[np.ndarray, " n"]
+
+    @classmethod
+    def of(cls, rows: Rows) -> "SortedRows":
+        """Sort rows by stamp within each series."""
+        counts = np.diff(rows.indptr)
+        series = np.repeat(np.arange(len(counts)), counts)
+        stamps, order = rows.stamps, None
+        if ((stamps[1:] < stamps[:-1]) & (series[1:] == series[:-1])).any():
+            order = np.lexsort((stamps, series))
+            stamps = stamps[order]
+        first, last = np.zeros((2, len(counts)), dtype=np.int64)
+        filled = counts > 0
+        first[filled] = stamps[rows.indptr[:-1][filled]]
+        last[filled] = stamps[rows.indptr[1:][filled] - 1]
+        return cls(rows, order, stamps, series, counts, first, last)
+
+    def name(self, stamp: int) -> str:
+        """Write a stamp for a person."""
+        return describe_stamp(stamp, self.rows.stamp_kind, self.rows.time_zone)
+
+    def pick(self, values: np.ndarray) -> np.ndarray:
+        """Put an array by row into sorted order."""
+        return values if self.order is None else values[self.order]
+
+
+def by_frequency(
+    frequencies: Sequence[Frequency | None], alive: Bool[np.ndarray, " n"]
+) -> Iterable[tuple[Frequency, Bool[np.ndarray, " n"]]]:
+    """Yield each frequency with the mask of the living series that have it."""
+    groups: dict[Frequency, list[int]] = {}
+    for series in np.flatnonzero(alive).tolist():
+        frequency = frequencies[series]
+        if frequency is not None:
+            groups.setdefault(frequency, []).append(series)
+    for frequency, members in groups.items():
+        inside = np.zeros(len(alive), dtype=bool)
+        inside[members] = True
+        yield frequency, inside
+
+
+def refuse_unusable(table: SortedRows, refused: Refused) -> None:
+    """Refuse series without rows, without a value, or with two rows of one stamp."""
+    observed = table.series[~np.isnan(table.pick(table.rows.target))]
+    seen = np.bincount(observed, minlength=len(table.counts))
+    for series in np.flatnonzero(seen == 0).tolist():
+        what = "it has no rows" if table.counts[series] == 0 else "all its values are blank"
+        refused.add(series, f"{what}; give it at least one value.")
+    twice = (table.stamps[1:] == table.stamps[:-1]) & (table.series[1:] == table.series[:-1])
+    for series in np.unique(table.series[1:][twice]).tolist():
+        refused.add(series, _repeated(table, table.stamps[table.series == series]))
+
+
+def _repeated(table: SortedRows, stamps: Int64[np.ndarray, " k"]) -> str:
+    distinct, counts = np.unique(stamps, return_counts=True)
+    places = np.flatnonzero(counts > 1)
+    named = listed(places, lambda place: f"{table.name(distinct[place])} has {counts[place]} rows")
+    inside_days = table.rows.stamp_kind == "naive" and (distinct[places] % DAY_NS).all()
+    hint = " (if a clock was set back, write stamps with offsets)" if inside_days else ""
+    return f"{named}; keep one row a stamp{hint}."
+
+
+def lay(
+    table: SortedRows,
+    frequencies: Sequence[Frequency | None],
+    horizon: int,
+    refused: Refused,
+) -> Int64[np.ndarray, " N"]:
+    """Count each row's steps from the first row of its series.
+
+    Refuses series with stamps off their grid, with two rows in one step, with nearly nothing but
+    gaps, or with a horizon past the last stamp that can be written.
+    """
+    positions = np.zeros(len(table.stamps), dtype=np.int64)
+    for frequency, members in by_frequency(frequencies, refused.alive()):
+        rows = np.arange(len(table.stamps))
+        if not members.all():
+            rows = rows[members[table.series]]
+        steps, on_grid = frequency.positions(
+            table.stamps[rows], table.first, table.series[rows], table.rows.time_zone
+        )
+        positions[rows] = steps
+        _refuse_off_grid(table, frequency, rows[~on_grid], refused)
+        for series in np.flatnonzero(members & ~frequency.reaches(table.last, horizon)).tolist():
+            refused.add(
+                series,
+                f"{horizon} steps of {frequency.alias!r} after {table.name(table.last[series])} "
+                "lead past the last stamp that can be written; ask for a shorter horizon.",
+            )
+    _refuse_crowded(table, frequencies, positions, refused)
+    _refuse_sparse(table, frequencies, grid_lengths(table, positions), refused)
+    return positions
+
+
+def grid_lengths(table: SortedRows, positions: Int64[np.ndarray, " N"]) -> Int64[np.ndarray, " n"]:
+    """Count the steps from each series' first to its last row."""
+    lengths = np.zeros(len(table.counts), dtype=np.int64)
+    filled = table.counts > 0
+    lengths[filled] = positions[table.rows.indptr[1:][filled] - 1] + 1
+    return lengths
+
+
+def _refuse_off_grid(
+    table: SortedRows, frequency: Frequency, rows: Int64[np.ndarray, " k"], refused: Refused
+) -> None:
+    for series in np.unique(table.series[rows]).tolist():
+        wrong = rows[table.series[rows] == series]
+        names = listed(table.stamps[wrong], table.name)
+        refused.add(
+            series,
+            f"{names} {'is' if len(wrong) == 1 else 'are'} off the grid of {frequency.alias!r} "
+            f"that starts at {table.name(table.first[series])}; correct the stamps, or give the "
+            f"frequency they step by (freq).{_fitting(table, series, frequency)}",
+        )
+
+
+def _fitting(table: SortedRows, series: int, refused: Frequency) -> str:
+    """Name the frequency that would fit: W-MON where W was given for Mondays."""
+    rows = table.rows
+    stamps = table.stamps[rows.indptr[series] : rows.indptr[series + 1]]
+    try:
+        fitting = infer(stamps, rows.stamp_kind, rows.time_zone)
+    except FrequencyError:
+        return ""
+    return "" if fitting == refused else f" {fitting.alias!r} fits."
+
+
+def _refuse_crowded(
+    table: SortedRows,
+    frequencies: Sequence[Frequency | None],
+    positions: Int64[np.ndarray, " N"],
+    refused: Refused,
+) -> None:
+    """Refuse two rows in one step: the same local time of a day whose clock was set back."""
+    same = (positions[1:] == positions[:-1]) & (table.series[1:] == table.series[:-1])
+    for row in np.flatnonzero(same & refused.alive()[table.series[1:]]).tolist():
+        series = int(table.series[row])
+        refused.add(
+            series,
+            f"{table.name(table.stamps[row])} and {table.name(table.stamps[row + 1])} fall into "
+            f"one step of {str(frequencies[series])!r}; keep one row a step.",
+        )
+
+
+def _refuse_sparse(
+    table: SortedRows,
+    frequencies: Sequence[Frequency | None],
+    lengths: Int64[np.ndarray, " n"],
+    refused: Refused,
+) -> None:
+    sparse = (lengths > LONG_GRID) & (table.counts < LEAST_SHARE * lengths)
+    for series in np.flatnonzero(sparse & refused.alive()).tolist():
+        refused.add(
+            series,
+            f"its {table.counts[series]} rows spread over {lengths[series]:,} steps of "
+            f"{str(frequencies[series])!r} from {table.name(table.first[series])} on; correct "
+            "stray stamps, or give the frequency (freq).",
+        )
+
+
+def listed(
+    things: Sequence[Any] | np.ndarray, name: Callable[[Any], str], limit: int = _NAMED
+) -> str:
+    """Name the first few things: "a, b and 20 more"."""
+    more = f" and {len(things) - limit} more" if len(things) > limit else ""
+    return ", ".join(name(thing) for thing in things[:limit]) + more
