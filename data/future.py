@@ -49,21 +49,10 @@ def align_future(
         TableError: The model needs covariates and `future` is None, or its stamps or ids are of
             another kind.
     """
+    owner, strangers = match_future(table.rows, future, names)
     shape = (len(table.counts), horizon, len(names))
-    if not names:
-        unused = "the model uses no known-future covariates; the future table is not used."
-        return KnownFuture(np.empty(shape), (unused,) if future is not None else ())
-    if future is None:
-        raise TableError(
-            f"the model needs {', '.join(map(repr, names))} over the horizon; give a table of these"
-            " with ids and stamps (future)."
-        )
-    if future.stamp_kind != table.rows.stamp_kind:
-        raise TableError(
-            f"the stamps of the future table are {future.stamp_kind}, those of the history are "
-            f"{table.rows.stamp_kind}; write both alike."
-        )
-    owner, strangers = _match_ids(table.rows, future)
+    if future is None or not names:
+        return KnownFuture(np.empty(shape), strangers)
     alive = refused.alive()
     steps = _steps(table, future, owner, frequencies, horizon, alive)
     _pass_on_refusals(table.rows, future, refused)
@@ -96,8 +85,30 @@ class _Filled:
         return f"has a blank {', '.join(repr(self.names[place]) for place in blank)}"
 
 
-def _match_ids(rows: Rows, future: Rows) -> tuple[Int64[np.ndarray, " M"], tuple[str, ...]]:
-    """Find the series of each row of the future table, -1 for none, and warn of unknown ids."""
+def match_future(
+    rows: Rows, future: Rows | None, names: Sequence[str]
+) -> tuple[Int64[np.ndarray, " M"], tuple[str, ...]]:
+    """Find the series that each row of the future table belongs to.
+
+    Returns:
+        Places in `rows.ids`, -1 for none; and warnings of what can't be used.
+
+    Raises:
+        TableError: See `align_future`.
+    """
+    if not names:
+        unused = "the model uses no known-future covariates; the future table is not used."
+        return np.empty(0, np.int64), (unused,) if future is not None else ()
+    if future is None:
+        raise TableError(
+            f"the model needs {', '.join(map(repr, names))} over the horizon; give a table of these"
+            " with ids and stamps (future)."
+        )
+    if future.stamp_kind != rows.stamp_kind:
+        raise TableError(
+            f"the stamps of the future table are {future.stamp_kind}, those of the history are "
+            f"{rows.stamp_kind}; write both alike."
+        )
     series = np.asarray(rows.ids.get_indexer(future.ids), dtype=np.int64)
     refused = {refusal.unique_id for refusal in rows.refusals}
     unknown = [future.ids[place] for place in np.flatnonzero(series < 0).tolist()]
