@@ -34,15 +34,16 @@ def _quotas(proc: Path, cgroup_root: Path) -> Iterator[float]:
     except OSError:
         return
     for line in lines:  # "0::/path" in version 2, "4:cpu,cpuacct:/path" in version 1
-        _, controllers, path = line.split(":", 2)
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
         if controllers and "cpu" not in controllers.split(","):
             continue
-        base = cgroup_root / controllers
         # Inside a container the path may be that of the host, where only the mount's root is ours.
         for part in (PurePosixPath(path), *PurePosixPath(path).parents):
-            quota = _quota(base / str(part).lstrip("/"))
-            if quota is not None:
-                yield quota
+            for mount in {controllers, "cpu" if controllers else ""}:
+                quota = _quota(cgroup_root / mount / str(part).lstrip("/"))
+                if quota is not None:
+                    yield quota
 
 
 def _quota(folder: Path) -> float | None:
@@ -52,6 +53,6 @@ def _quota(folder: Path) -> float | None:
         else:
             quota = (folder / "cpu.cfs_quota_us").read_text().strip()
             period = (folder / "cpu.cfs_period_us").read_text().strip()
-    except (OSError, ValueError):
+        return None if quota in ("max", "-1") else float(quota) / float(period)
+    except (OSError, ValueError, ZeroDivisionError):
         return None
-    return None if quota in ("max", "-1") else float(quota) / float(period)
