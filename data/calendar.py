@@ -51,6 +51,14 @@ _KNOWN = (
     "(month end and start), QE-DEC, QS-JAN, YE-DEC, YS-JAN and their like, BME, BMS, BQE, BQS, "
     "BYE, BYS (last and first business day), each with a multiple if need be, such as 15min"
 )
+# The season of steps at least so long, in nanoseconds.
+_SEASONS_NS = (
+    (7 * DAY_NS, 364 * DAY_NS),
+    (DAY_NS, 7 * DAY_NS),
+    (CLOCK_NS["min"], DAY_NS),
+    (CLOCK_NS["s"], CLOCK_NS["h"]),
+    (1, CLOCK_NS["s"]),
+)
 _LONGEST_STEP_NS = 100 * 366 * DAY_NS
 _LAST_STAMP = 2**63 - 1
 
@@ -130,19 +138,15 @@ class Frequency:
     def season_length(self) -> int:
         """Steps in the main season; 1 where there is none, or where it is no whole number of steps.
 
-        A day for steps of a minute up to a day, an hour for seconds, a second below. A week for
-        days and business days, a year for weeks, months and quarters: h 24, min 1440, D 7, B 5, W
-        52, ME 12, QE 4, YE 1, integers 1.
+        A year for weeks, months and quarters, a week for days and business days, a day for steps of
+        a minute up to a day, an hour for seconds, a second below. So h 24, 15min 96, D 7, B 5,
+        W 52, ME 12, QE 4, YE 1, integers 1.
         """
-        season = {"D": 7, "B": 5, "W": 52}.get(self.unit, 1)
-        if self.unit in MONTH_UNITS:
-            season = 12 // MONTH_UNITS[self.unit][0]
-        elif self.unit in CLOCK_NS:
-            step = self.multiple * CLOCK_NS[self.unit]
-            limits = ((CLOCK_NS["min"], DAY_NS), (CLOCK_NS["s"], CLOCK_NS["h"]), (1, CLOCK_NS["s"]))
-            whole = next(whole for least, whole in limits if step >= least)
-            season = whole // CLOCK_NS[self.unit]
-        return season // self.multiple if season % self.multiple == 0 else 1
+        kind, step = self._rhythm
+        season = {"integer": 1, "months": 12, "business days": 5}.get(kind, 1)
+        if kind == "time":
+            season = next(season for least, season in _SEASONS_NS if step >= least)
+        return season // step if season % step == 0 else 1
 
     def same_rhythm(self, other: "Frequency") -> bool:
         """Whether steps are equally long, wherever they are anchored.

@@ -88,7 +88,7 @@ class SortedRows:
         last[filled] = stamps[rows.indptr[1:][filled] - 1]
         return cls(rows, order, stamps, series, counts, first, last)
 
-    def name(self, stamp: int) -> str:
+    def name(self, stamp: int | np.int64) -> str:
         """Write a stamp for a person."""
         return describe_stamp(stamp, self.rows.stamp_kind, self.rows.time_zone)
 

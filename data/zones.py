@@ -76,7 +76,7 @@ def split_days(
     return days, time_of_day
 
 
-def describe_stamp(stamp: int, kind: StampKind, time_zone: str | None) -> str:
+def describe_stamp(stamp: int | np.int64, kind: StampKind, time_zone: str | None) -> str:
     """Write a stamp for a person: `2024-05-10`, `2024-05-10 13:00+02:00`, or `42`."""
     if kind == "integer":
         return str(stamp)
