@@ -11,7 +11,8 @@ from foretell.client.chunks import align_future, cut
 from foretell.client.codec import Span, read_response, wire_ids, write_request
 from foretell.client.models import ModelInfo
 from foretell.data.answers import forecast_table, raise_refused
-from foretell.data.errors import OptionError, Refusal, TableError, TableWarning
+from foretell.data.errors import OptionError, Refusal, TableWarning
+from foretell.data.future import match_future
 from foretell.data.options import Columns, ForecastOptions
 from foretell.data.panel import PanelForecast, Rows
 from foretell.data.rows import read_future_rows, read_rows
@@ -93,7 +94,6 @@ class ForecastCall:
         self._target = target
         self._chunk_bytes = options.chunk_bytes
         self._answers: list[PanelForecast] = []
-        self._warnings: list[str] = []
         self._columns = replace(
             question.columns,
             future_covariates=model.forecaster.future_covariates,
@@ -102,23 +102,15 @@ class ForecastCall:
         )
         self._rows = read_rows(question.df, self._columns)
         self._texts = wire_ids(self._rows.ids)
-        self._future: Rows | None = None
-        if question.future is not None:
-            self._read_future(question.future)
+        self._future, self._warnings = self._read_future(question.future)
 
-    def _read_future(self, table: pd.DataFrame) -> None:
-        if not self._columns.future_covariates:
-            self._warnings.append(
-                "the model uses no known-future covariates; the future table is not used."
-            )
-            return
-        future = read_future_rows(table, self._columns)
-        if future.stamp_kind != self._rows.stamp_kind:
-            raise TableError(
-                f"the future table's stamps are {future.stamp_kind}, those of the history "
-                f"{self._rows.stamp_kind}; write both alike."
-            )
-        self._future, self._warnings = align_future(future, self._rows)
+    def _read_future(self, table: pd.DataFrame | None) -> tuple[Rows | None, tuple[str, ...]]:
+        names = self._columns.future_covariates
+        future = None if table is None else read_future_rows(table, self._columns)
+        owner, sentences = match_future(self._rows, future, names)
+        if future is None or not names:
+            return None, sentences
+        return align_future(future, self._rows, owner), sentences
 
     def requests(self) -> Iterator[tuple[Span, ForecastRequest]]:
         """Make the requests one by one, in the order of the series."""
@@ -172,14 +164,9 @@ class ForecastCall:
         )
 
     def _refusals(self) -> tuple[Refusal, ...]:
-        """All refused series; of future rows that could not be read the server knows nothing."""
-        unread = () if self._future is None else self._future.refusals
-        reasons = {refusal.unique_id: refusal.reason for refusal in unread}
         refusals = [*self._rows.refusals]
-        for refusal in (refusal for one in self._answers for refusal in one.refusals):
-            reason = reasons.get(refusal.unique_id)
-            before = "" if reason is None else f"in the future table, {reason} "
-            refusals.append(replace(refusal, reason=before + refusal.reason))
+        for one in self._answers:
+            refusals += one.refusals
         return tuple(sorted(refusals, key=lambda refusal: refusal.position))
 
     def _all_warnings(self) -> tuple[str, ...]:

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 
 from foretell.client.codec import Span
-from foretell.data.errors import TableError
+from foretell.data.errors import Refusal
 from foretell.data.options import ForecastOptions
 from foretell.data.panel import Rows
 
 _NUMBER_BYTES = 8
-_NAMED = 10
 _SERIES_BYTES = 64  # lengths, positions, frequency, tags
 
 
@@ -48,47 +48,39 @@ def cut(
         start = stop
 
 
-def align_future(future: Rows, rows: Rows) -> tuple[Rows, list[str]]:
+def align_future(future: Rows, rows: Rows, owner: np.ndarray) -> Rows:
     """Bring the known-future rows into the order of the table's series.
 
-    Returns:
-        Series i of it belongs to series i of `rows` and is empty where there is none; and a warning
-        if rows of unknown ids were left out.
+    Args:
+        future: Rows of the future table.
+        rows: Rows of the table.
+        owner: Place in `rows.ids` of each future row, -1 for none.
 
-    Raises:
-        TableError: No id of it is one of the table's.
+    Returns:
+        Series i of it belongs to series i of `rows`, and is empty where there is none; so do its
+        refusals, by position.
     """
-    at = future.ids.get_indexer(rows.ids)
-    lengths = np.append(np.diff(future.indptr), 0)[at]  # -1, no such series, finds the 0 at the end
-    starts = np.append(future.indptr[:-1], 0)[at]
-    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    taken = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], lengths)
-    aligned = replace(
+    order = np.argsort(owner, kind="stable")
+    taken = order[np.searchsorted(owner[order], 0) :]
+    lengths = np.bincount(owner[taken], minlength=len(rows.ids))
+    return replace(
         future,
         ids=rows.ids,
-        indptr=indptr,
+        indptr=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         stamps=future.stamps[taken],
         covariates=future.covariates[taken],
         static=np.empty((len(rows.ids), 0)),
         positions=rows.positions,
+        refusals=_placed(future.refusals, rows),
     )
-    return aligned, _unknown_ids(future, rows)
 
 
-def _unknown_ids(future: Rows, rows: Rows) -> list[str]:
-    refused = {refusal.unique_id for refusal in rows.refusals}
-    at = rows.ids.get_indexer(future.ids)
-    unknown = [unique_id for unique_id in future.ids[at < 0] if unique_id not in refused]
-    if not unknown:
-        return []
-    if len(unknown) == len(future.ids) and len(rows.ids):
-        raise TableError(
-            f"the future table has no id of the history: it has {unknown[0]!r}, the history "
-            f"{rows.ids[0]!r}; write ids alike, in one type."
-        )
-    named = ", ".join(str(unique_id) for unique_id in unknown[:_NAMED])
-    more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
-    return [
-        "the future table has rows of ids that the history lacks; they are not used: "
-        f"{named}{more}."
-    ]
+def _placed(refusals: tuple[Refusal, ...], rows: Rows) -> tuple[Refusal, ...]:
+    """Refusals by the place of their series in the table; those of other series are left out."""
+    ids = pd.Index([refusal.unique_id for refusal in refusals], tupleize_cols=False)
+    places = rows.ids.get_indexer(ids)
+    return tuple(
+        replace(refusal, position=place)
+        for place, refusal in zip(places.tolist(), refusals, strict=True)
+        if place >= 0
+    )

@@ -27,6 +27,7 @@ from foretell.protos.v1.forecaster_pb2 import (
     Future,
     History,
     NamedDoubles,
+    SeriesError,
 )
 
 
@@ -162,6 +163,15 @@ def _write_future(future: Rows, texts: list[str], span: Span, spec: ForecasterSp
         lengths=pack_integers(np.diff(future.indptr[span.start : span.stop + 1])),
         stamps=pack_integers(future.stamps[taken]),
         covariates=_columns(spec.future_covariates, future.covariates[taken]),
+        unread=[
+            SeriesError(
+                position=refusal.position - span.start,
+                unique_id=texts[refusal.position],
+                reason=refusal.reason,
+            )
+            for refusal in future.refusals
+            if span.start <= refusal.position < span.stop
+        ],
     )
 
 

@@ -4,14 +4,14 @@ What comes over the wire is checked here, all of it, before any of it is used.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
 import pandas as pd
 
 from foretell.data.bundle import ForecasterSpec
-from foretell.data.errors import OptionError, TableError
+from foretell.data.errors import OptionError, Refusal, TableError
 from foretell.data.options import DEFAULT_QUANTILE_LEVELS, ForecastOptions
 from foretell.data.panel import PanelForecast, Rows, StampKind
 from foretell.data.zones import check_zone
@@ -175,7 +175,7 @@ def _read_future(
     covariates = _read_columns(future.covariates, names, num_rows, "future.covariates", problems)
     if problems:
         return None
-    return screen_future(
+    rows = screen_future(
         Rows(
             ids=pd.Index(list(future.ids), dtype=object),
             indptr=indptr,
@@ -189,6 +189,8 @@ def _read_future(
         ),
         spec,
     )
+    unread = tuple(Refusal(one.position, one.unique_id, one.reason) for one in future.unread)
+    return replace(rows, refusals=(*rows.refusals, *unread))
 
 
 def _read_lengths(message: Integers, num_series: int, name: str, problems: list[str]) -> np.ndarray:

@@ -50,16 +50,18 @@ class History(_message.Message):
     def __init__(self, ids: _Optional[_Iterable[str]] = ..., lengths: _Optional[_Union[_arrays_pb2.Integers, _Mapping]] = ..., stamps: _Optional[_Union[_arrays_pb2.Integers, _Mapping]] = ..., stamp_kind: _Optional[_Union[_arrays_pb2.StampKind, str]] = ..., time_zone: _Optional[str] = ..., target: _Optional[_Union[_arrays_pb2.Doubles, _Mapping]] = ..., covariates: _Optional[_Iterable[_Union[NamedDoubles, _Mapping]]] = ..., static: _Optional[_Iterable[_Union[NamedDoubles, _Mapping]]] = ...) -> None: ...
 
 class Future(_message.Message):
-    __slots__ = ("ids", "lengths", "stamps", "covariates")
+    __slots__ = ("ids", "lengths", "stamps", "covariates", "unread")
     IDS_FIELD_NUMBER: _ClassVar[int]
     LENGTHS_FIELD_NUMBER: _ClassVar[int]
     STAMPS_FIELD_NUMBER: _ClassVar[int]
     COVARIATES_FIELD_NUMBER: _ClassVar[int]
+    UNREAD_FIELD_NUMBER: _ClassVar[int]
     ids: _containers.RepeatedScalarFieldContainer[str]
     lengths: _arrays_pb2.Integers
     stamps: _arrays_pb2.Integers
     covariates: _containers.RepeatedCompositeFieldContainer[NamedDoubles]
-    def __init__(self, ids: _Optional[_Iterable[str]] = ..., lengths: _Optional[_Union[_arrays_pb2.Integers, _Mapping]] = ..., stamps: _Optional[_Union[_arrays_pb2.Integers, _Mapping]] = ..., covariates: _Optional[_Iterable[_Union[NamedDoubles, _Mapping]]] = ...) -> None: ...
+    unread: _containers.RepeatedCompositeFieldContainer[SeriesError]
+    def __init__(self, ids: _Optional[_Iterable[str]] = ..., lengths: _Optional[_Union[_arrays_pb2.Integers, _Mapping]] = ..., stamps: _Optional[_Union[_arrays_pb2.Integers, _Mapping]] = ..., covariates: _Optional[_Iterable[_Union[NamedDoubles, _Mapping]]] = ..., unread: _Optional[_Iterable[_Union[SeriesError, _Mapping]]] = ...) -> None: ...
 
 class NamedDoubles(_message.Message):
     __slots__ = ("name", "values")
