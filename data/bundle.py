@@ -100,13 +100,9 @@ def read_bundle(path: str | os.PathLike[str]) -> Bundle:
     Raises:
         BundleError: It is missing, incomplete or damaged; every such file is named.
     """
-    folder = Path(path).absolute()
-    if not folder.is_dir():
-        state = "is a file" if folder.is_file() else "is missing"
-        raise BundleError(f"bundle {folder} {state}; a bundle is a folder with a {MANIFEST_FILE}.")
-    manifest_file = folder / MANIFEST_FILE
+    folder = _folder(path)
     try:
-        manifest = Manifest.from_json(manifest_file.read_bytes().decode())
+        manifest = Manifest.from_json((folder / MANIFEST_FILE).read_bytes().decode())
     except FileNotFoundError as error:
         raise BundleError(
             f"bundle {folder}: {MANIFEST_FILE} is missing; this is no bundle, or half of one."
@@ -128,19 +124,17 @@ def resolve_bundle(path: str | os.PathLike[str]) -> Path:
     Raises:
         BundleError: There is no such folder, or it is no bundle and has no versions.
     """
-    folder = Path(path).absolute()
-    if (folder / MANIFEST_FILE).is_file():
-        return folder
-    if not folder.is_dir():
-        state = "is a file" if folder.is_file() else "is missing"
-        raise BundleError(
-            f"model {folder} {state}; give the folder of a bundle, or of a model with versions."
-        )
-    versions = bundle_versions(folder)
-    if versions:
-        return versions[max(versions)]
-    names = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
-    models = [name for name in names if bundle_versions(folder / name)]
+    folder = _folder(path)
+    try:
+        if (folder / MANIFEST_FILE).is_file():
+            return folder
+        versions = bundle_versions(folder)
+        if versions:
+            return versions[max(versions)]
+        names = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
+        models = [name for name in names if bundle_versions(folder / name)]
+    except OSError as error:
+        raise BundleError(f"model {folder} can't be read ({error.strerror}).") from error
     if models:
         raise BundleError(f"{folder} holds the models {models}; give the folder of one of them.")
     holds = f"the folders {names[:10]}" if names else "no folders"
@@ -159,6 +153,19 @@ def bundle_versions(model: str | os.PathLike[str]) -> dict[int, Path]:
     return {int(entry.name): entry for entry in sorted(entries, key=lambda entry: int(entry.name))}
 
 
+def _folder(path: str | os.PathLike[str]) -> Path:
+    folder = Path(path).absolute()
+    try:
+        if folder.is_dir():
+            return folder
+        state = "is a file" if folder.exists() else "is missing"
+    except OSError as error:
+        state = f"can't be read ({error.strerror})"
+    raise BundleError(
+        f"model {folder} {state}; give the folder of a bundle, or of a model with versions."
+    )
+
+
 def _entry(file: Path) -> FileEntry:
     with file.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
@@ -169,9 +176,9 @@ def _problem(folder: Path, name: str, entry: FileEntry) -> str | None:
     file = folder / name
     if any(part.is_symlink() for part in (file, *file.parents) if folder in part.parents):
         return f"{name} is a symbolic link; a bundle holds its files itself."
-    if not file.is_file():
-        return f"{name} is missing."
     try:
+        if not file.is_file():
+            return f"{name} is missing."
         size_bytes = file.stat().st_size
         if size_bytes < entry.size_bytes:
             return f"{name} is incomplete: {size_bytes:,} of {entry.size_bytes:,} bytes."

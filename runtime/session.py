@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -71,7 +72,7 @@ class Session:
         self.threads = allowed_cores() if threads is None else threads
         if self.provider != CPU_PROVIDER:
             self.threads = min(self.threads, 2)  # while one computes, the other lays out the next
-        self._workers = ThreadPoolExecutor(self.threads, thread_name_prefix="foretell")
+        self._workers, self._process = self._start_workers(), os.getpid()
         self._output_names = [output.name for output in spec.outputs]
         problems = [
             *_differences("input", spec.inputs, self._session.get_inputs()),
@@ -99,8 +100,13 @@ class Session:
         Raises:
             Exception: What `work` raised first; items not yet begun are left.
         """
+        if self._process != os.getpid():  # threads don't survive a fork
+            self._workers, self._process = self._start_workers(), os.getpid()
         for _ in self._workers.map(work, items):
             pass
+
+    def _start_workers(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self.threads, thread_name_prefix="foretell")
 
 
 def _check_options(device: str, threads: int | None) -> None:

@@ -340,8 +340,10 @@ class TestReading:
         with pytest.raises(BundleError, match="nowhere is missing"):
             read_bundle(tmp_path / "nowhere")
         (tmp_path / "file").write_text("")
-        with pytest.raises(BundleError, match="is a file; a bundle is a folder"):
+        with pytest.raises(BundleError, match="is a file; give the folder of a bundle"):
             read_bundle(tmp_path / "file")
+        with pytest.raises(BundleError, match=r"can't be read \(File name too long\)"):
+            read_bundle("x" * 5_000)
         (tmp_path / "empty").mkdir()
         with pytest.raises(BundleError, match=r"manifest\.json is missing"):
             read_bundle(tmp_path / "empty")

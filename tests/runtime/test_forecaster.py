@@ -1,6 +1,9 @@
 """The in-process door, on a stand-in whose answer is the mean of the context it was shown."""
 
+import os
 import pickle
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -222,6 +225,27 @@ class TestLoading:
         monkeypatch.chdir(tmp_path / "elsewhere")
         answer = pickle.loads(pickled).forecast(table(a=[1, 3]), 1)
         assert answer["forecast"].tolist() == [2.0]
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+    def test_a_forked_process_answers_too(self, make_bundle) -> None:
+        """Worker threads don't survive a fork; a web server that forks after loading would hang."""
+        script = """
+import os, sys
+import pandas as pd
+from foretell.runtime import load
+
+model = load(sys.argv[1], device="cpu")
+frame = pd.DataFrame({"unique_id": "a", "ds": range(3), "y": [1.0, 2.0, 6.0]})
+print(model.forecast(frame, 1, allow_other_frequency=True)["forecast"].tolist(), flush=True)
+child = os.fork()
+print(model.forecast(frame, 1, allow_other_frequency=True)["forecast"].tolist(), flush=True)
+if child == 0:
+    os._exit(0)  # as multiprocessing's workers end
+os.waitpid(child, 0)
+"""
+        command = [sys.executable, "-c", script, str(make_bundle())]
+        result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        assert result.stdout.splitlines() == ["[3.0]"] * 3
 
     def test_a_folder_that_is_none_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(BundleError, match="nowhere is missing"):
