@@ -238,10 +238,11 @@ model = load(sys.argv[1], device="cpu")
 frame = pd.DataFrame({"unique_id": "a", "ds": range(3), "y": [1.0, 2.0, 6.0]})
 print(model.forecast(frame, 1, allow_other_frequency=True)["forecast"].tolist(), flush=True)
 child = os.fork()
+if child:
+    os.waitpid(child, 0)
 print(model.forecast(frame, 1, allow_other_frequency=True)["forecast"].tolist(), flush=True)
 if child == 0:
     os._exit(0)  # as multiprocessing's workers end
-os.waitpid(child, 0)
 """
         command = [sys.executable, "-c", script, str(make_bundle())]
         result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
