@@ -14,7 +14,7 @@ import typer
 
 from foretell.cli import demo, evaluate, export, forecast, inspect, serve, train, verify
 from foretell.cli.messages import say
-from foretell.data.errors import ForetellError, OptionError
+from foretell.data.errors import ForetellError, OptionError, TableWarning
 
 _EXIT_CODES = (
     "Exit codes: 0 all done, 1 failed, 2 wrong usage, 3 some series refused, 130 interrupted."
@@ -66,9 +66,11 @@ def run(arguments: Sequence[str]) -> int:
     What a user, a file or the machine did wrong is told in plain words; only a fault of foretell's
     own shows a traceback.
     """
-    warnings.showwarning = _show_warning
     try:
-        app(args=list(arguments), prog_name="foretell")
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", TableWarning)
+            warnings.showwarning = _show_warning
+            app(args=list(arguments), prog_name="foretell")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except ForetellError as error:

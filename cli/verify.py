@@ -23,14 +23,17 @@ def verify(
     Parity compares with torch and is checked where torch is installed.
     """
     from foretell.data.bundle import read_bundle, resolve_bundle
-    from foretell.jobs.selfcheck import self_check
+    from foretell.runtime.forecaster import GRAPH_FILE
+    from foretell.runtime.selfcheck import check_sample
+    from foretell.runtime.session import Session
 
     found = read_bundle(resolve_bundle(bundle))
     typer.echo(f"hashes      {len(found.manifest.files)} files are whole")
-    check = self_check(found, device=device, threads=threads)
+    session = Session(found, GRAPH_FILE, device=device, threads=threads)
+    difference = check_sample(found, session)
     typer.echo(
-        f"self-check  the sample's answer holds on {check.provider} "
-        f"(difference {check.largest_difference:.1e})"
+        f"self-check  the answer to the sample holds on {session.provider} "
+        f"(largest difference {difference:.1e})"
     )
     if importlib.util.find_spec("torch") is None:
         typer.echo("parity      not checked: torch is not installed (extra [train])")

@@ -1,0 +1,277 @@
+"""`foretell forecast`: the contract of HD07, isolation (HD03), devices and damaged bundles."""
+
+import os
+import shutil
+
+import pandas as pd
+import pytest
+
+from foretell.data.errors import DeviceError
+from foretell.runtime import load
+
+HEADER = "unique_id,ds,y\n"
+DAYS = [str(day.date()) for day in pd.date_range("2024-01-01", periods=30)]
+
+
+def constant(name, value):
+    return "".join(f"{name},{day},{value}\n" for day in DAYS)
+
+
+def bad(name, *values):
+    return "".join(f"{name},{day},{value}\n" for day, value in zip(DAYS, values, strict=False))
+
+
+GOOD = constant("good0", 5) + constant("good1", 9) + constant("good2", 0)
+BAD = bad("empty", "") + bad("has_inf", 1, 2, "Infinity", 4) + bad("word", 1, 2, "three", 4)
+MIXED = (
+    constant("good0", 5)
+    + bad("empty", "")
+    + constant("good1", 9)
+    + bad("has_inf", 1, 2, "Infinity", 4)
+    + bad("word", 1, 2, "three", 4)
+    + constant("good2", 0)
+)
+
+
+@pytest.fixture
+def forecast(foretell, bundle_path, tmp_path):
+    def call(rows=GOOD, *options, output="out.csv", model=bundle_path):
+        (tmp_path / "in.csv").write_text(HEADER + rows)
+        where = ["--output", output] if output else []
+        wanted = [] if "--horizon" in options else ["--horizon", 3]
+        return foretell("forecast", "in.csv", "--model", model, *wanted, *where, *options)
+
+    return call
+
+
+def test_all_items_good(forecast, tmp_path):
+    ended = forecast()
+    assert (ended.code, ended.out) == (0, "")
+    assert "3 series forecast by CPUExecutionProvider -> out.csv" in ended.err
+    answer = pd.read_csv("out.csv")
+    assert answer["unique_id"].tolist() == ["good0"] * 3 + ["good1"] * 3 + ["good2"] * 3
+    assert answer["ds"].tolist() == ["2024-01-31", "2024-02-01", "2024-02-02"] * 3
+    assert answer["forecast"].tolist() == pytest.approx([5] * 3 + [9] * 3 + [0] * 3)
+    assert sorted(os.listdir()) == ["in.csv", "out.csv"]
+
+
+def test_half_of_the_items_bad(forecast):
+    forecast()
+    alone = pd.read_csv("out.csv")
+    ended = forecast(MIXED, "--overwrite")
+    assert (ended.code, ended.out) == (3, "")
+    assert "3 of 6 series refused" in ended.err
+    for name, reason in (("empty", "blank"), ("has_inf", "inf"), ("word", "three")):
+        line = next(line for line in ended.err.splitlines() if f"  {name}: " in line)
+        assert reason in line.lower()
+    pd.testing.assert_frame_equal(pd.read_csv("out.csv"), alone)
+    refused = pd.read_csv("out.csv.refused.csv")
+    assert refused["unique_id"].tolist() == ["empty", "has_inf", "word"]
+    assert refused["position"].tolist() == [1, 3, 4]
+
+
+def test_all_items_bad(forecast):
+    ended = forecast(BAD)
+    assert ended.code == 1
+    assert "3 of 3 series refused" in ended.err
+    assert not os.path.exists("out.csv")
+
+
+def test_many_refusals_are_counted_and_the_first_named(forecast):
+    rows = "".join(bad(f"s{i}", "") for i in range(30))
+    ended = forecast(rows, output=None)
+    assert "30 of 30 series refused" in ended.err
+    assert ended.err.count("  s") == 20
+    assert "and 10 more" in ended.err
+    assert "--output" in ended.err
+
+
+def test_input_missing(foretell, bundle_path):
+    ended = foretell(
+        "forecast", "no.csv", "--model", bundle_path, "--horizon", 3, "--output", "out.csv"
+    )
+    assert ended.code == 1
+    assert "no.csv" in ended.err
+    assert os.listdir() == []
+
+
+@pytest.mark.parametrize("content", ["", HEADER], ids=["empty", "header only"])
+def test_input_without_rows(foretell, bundle_path, tmp_path, content):
+    (tmp_path / "in.csv").write_text(content)
+    ended = foretell("forecast", "in.csv", "--model", bundle_path, "--horizon", 3)
+    assert (ended.code, ended.out) == (1, "")
+    assert "in.csv" in ended.err
+
+
+@pytest.mark.parametrize("horizon", ["0", "-1", "2.5", "x", "1e3", "100001"])
+def test_wrong_horizon_names_option_and_range(forecast, horizon):
+    ended = forecast(GOOD, "--horizon", horizon)
+    assert ended.code == 2
+    assert "--horizon" in ended.err
+    assert "1 to 100,000" in ended.err
+    assert not os.path.exists("out.csv")
+
+
+@pytest.mark.parametrize("quantiles", ["0", "1", "1.5", "0,5", "0.1;0.9", "0.5,0.5"])
+def test_wrong_quantiles_are_refused(forecast, quantiles):
+    ended = forecast(GOOD, "--quantiles", quantiles)
+    assert ended.code == 2
+    assert "quantile" in ended.err
+    assert not os.path.exists("out.csv")
+
+
+def test_existing_output_needs_overwrite(forecast, tmp_path):
+    (tmp_path / "out.csv").write_text("old")
+    ended = forecast()
+    assert ended.code == 1
+    assert "out.csv" in ended.err
+    assert "--overwrite" in ended.err
+    assert (tmp_path / "out.csv").read_text() == "old"
+    assert forecast(GOOD, "--overwrite").code == 0
+    assert (tmp_path / "out.csv").read_text() != "old"
+
+
+def test_a_failing_run_leaves_the_old_output(forecast, tmp_path):
+    (tmp_path / "out.csv").write_text("old")
+    ended = forecast("a,not a date,1\nb,neither,2\n", "--overwrite")
+    assert ended.code == 1
+    assert (tmp_path / "out.csv").read_text() == "old"
+    assert sorted(os.listdir()) == ["in.csv", "out.csv"]
+
+
+def test_data_on_stdout_and_all_else_on_stderr(forecast):
+    ended = forecast(MIXED, "--quantiles", "0.9,0.1", output=None)
+    assert ended.code == 3
+    lines = ended.out.splitlines()
+    assert lines[0] == "unique_id,ds,forecast,q0.9,q0.1"
+    assert len(lines) == 10
+    assert "refused" in ended.err
+
+
+def test_the_command_gives_what_the_library_gives(forecast, bundle_path, tmp_path):
+    rows = "".join(f"a,{day},{i % 7 + i / 9}\n" for i, day in enumerate(DAYS))
+    assert forecast(rows, "--level", "80,90", output="out.parquet").code == 0
+    table = pd.read_csv(tmp_path / "in.csv", parse_dates=["ds"])
+    here = load(bundle_path).forecast(table, 3, level=[80.0, 90.0])
+    written = pd.read_parquet("out.parquet")
+    assert written.columns.tolist() == here.columns.tolist()
+    assert written["ds"].tolist() == here["ds"].tolist()
+    for column in here.columns[2:]:
+        assert written[column].tolist() == here[column].tolist()
+
+
+def test_known_future_covariates(foretell, covariate_bundle_path, tmp_path):
+    days = pd.date_range("2024-01-01", periods=33).strftime("%Y-%m-%d")
+    past = "".join(f"a,{day},{i % 7},{i % 2},{i},3\n" for i, day in enumerate(days[:30]))
+    ahead = "".join(f"a,{day},1\n" for day in days[30:])
+    (tmp_path / "in.csv").write_text("unique_id,ds,y,promo,visits,size\n" + past)
+    (tmp_path / "future.csv").write_text("unique_id,ds,promo\n" + ahead)
+    call = ["forecast", "in.csv", "--model", covariate_bundle_path, "--horizon", 3]
+    assert foretell(*call, "--future", "future.csv", "--output", "out.csv").code == 0
+    missing = foretell(*call)
+    assert missing.code == 1
+    assert "promo" in missing.err
+    (tmp_path / "future.csv").write_text("unique_id,ds,promo\nzz,2024-01-31,1\n" + ahead)
+    ended = foretell(*call, "--future", "future.csv")
+    assert ended.code == 0
+    assert "warning: " in ended.err
+    assert "zz" in ended.err
+
+
+def test_draws(forecast):
+    ended = forecast(GOOD, "--plot", "out.png")
+    assert ended.code == 0
+    assert "-> out.csv, out.png" in ended.err
+    with open("out.png", "rb") as picture:
+        assert picture.read(4) == b"\x89PNG"
+
+
+def test_stdin(foretell, bundle_path, tmp_path, monkeypatch):
+    (tmp_path / "in.csv").write_text(HEADER + GOOD)
+    with open("in.csv", encoding="utf-8") as table:
+        monkeypatch.setattr("sys.stdin", table)
+        ended = foretell("forecast", "-", "--model", bundle_path, "--horizon", 1)
+    assert ended.code == 0
+    assert len(ended.out.splitlines()) == 4
+
+
+def test_semicolons_decimal_commas_and_dates(foretell, bundle_path, tmp_path):
+    rows = "".join(f"a;{day[8:]}/{day[5:7]}/{day[:4]};7,25\n" for day in DAYS)
+    (tmp_path / "in.csv").write_text(HEADER.replace(",", ";") + rows)
+    options = ["--separator", ";", "--decimal", ",", "--date-format", "%d/%m/%Y"]
+    ended = foretell("forecast", "in.csv", "--model", bundle_path, "--horizon", 1, *options)
+    assert ended.code == 0
+    assert ended.out.splitlines()[1].startswith("a,2024-01-31,7.25")
+
+
+@pytest.mark.parametrize("device", ["auto", "cpu"])
+def test_the_provider_in_use_is_told(forecast, device):
+    ended = forecast(GOOD, "--device", device)
+    assert ended.code == 0
+    assert "ExecutionProvider" in ended.err
+
+
+def test_a_device_that_cannot_be_had_is_an_error_not_a_fallback(forecast, bundle_path):
+    try:
+        load(bundle_path, device="cuda")
+    except DeviceError:
+        ended = forecast(GOOD, "--device", "cuda")
+        assert ended.code == 1
+        assert "CUDAExecutionProvider" in ended.err
+        assert not os.path.exists("out.csv")
+    else:
+        assert "CUDAExecutionProvider" in forecast(GOOD, "--device", "cuda").err
+
+
+@pytest.mark.parametrize("kept", ["none", "one byte", "half", "all but one byte"])
+def test_a_damaged_bundle_is_named(forecast, bundle_path, tmp_path, kept):
+    broken = tmp_path / "broken"
+    shutil.copytree(bundle_path, broken)
+    graph = broken / "forecaster.onnx"
+    whole = graph.read_bytes()
+    size = {"none": 0, "one byte": 1, "half": len(whole) // 2, "all but one byte": len(whole) - 1}
+    graph.write_bytes(whole[: size[kept]])
+    ended = forecast(model=broken)
+    assert ended.code == 1
+    assert "forecaster.onnx is incomplete" in ended.err
+
+
+def test_a_flipped_byte_and_a_missing_graph_are_named(forecast, bundle_path, tmp_path):
+    broken = tmp_path / "broken"
+    shutil.copytree(bundle_path, broken)
+    graph = broken / "forecaster.onnx"
+    content = bytearray(graph.read_bytes())
+    content[len(content) // 2] ^= 1
+    graph.write_bytes(content)
+    assert "forecaster.onnx is damaged" in forecast(model=broken).err
+    graph.unlink()
+    assert "forecaster.onnx is missing" in forecast(model=broken).err
+
+
+def test_a_moved_bundle_answers(forecast, bundle_path, tmp_path):
+    shutil.copytree(bundle_path, tmp_path / "elsewhere" / "moved")
+    assert forecast(model="elsewhere/moved").code == 0
+
+
+def test_no_model_at_all(forecast, tmp_path):
+    assert "is missing" in forecast(model="nowhere").err
+    (tmp_path / "folder").mkdir()
+    assert "no bundle" in forecast(model="folder").err
+
+
+def test_neither_model_nor_server(foretell, tmp_path):
+    (tmp_path / "in.csv").write_text(HEADER + GOOD)
+    ended = foretell("forecast", "in.csv", "--horizon", 3)
+    assert ended.code == 2
+    assert "--model" in ended.err
+    assert "--server" in ended.err
+
+
+def test_an_unreachable_server_is_one_clear_sentence(foretell, tmp_path):
+    (tmp_path / "in.csv").write_text(HEADER + GOOD)
+    call = ["forecast", "in.csv", "--horizon", 3, "--server", "127.0.0.1:1"]
+    ended = foretell(*call, "--output", "out.csv")
+    assert ended.code == 1
+    assert "127.0.0.1:1" in ended.err
+    assert not os.path.exists("out.csv")
+    assert foretell(*call, "--device", "cpu").code == 2

@@ -1,0 +1,92 @@
+"""What every command has in common: help, exit codes, and no traceback for a user's mistake."""
+
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+from foretell.cli import main
+from foretell.data.errors import ForetellError, OptionError, TableError
+
+COMMANDS = [
+    ["demo"],
+    ["train", "forecaster"],
+    ["export"],
+    ["verify"],
+    ["inspect"],
+    ["serve"],
+    ["forecast"],
+    ["evaluate", "forecaster"],
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_shows_an_example(foretell, command):
+    ended = foretell(*command, "--help")
+    assert ended.code == 0
+    assert f"Example: foretell {' '.join(command)}" in " ".join(ended.out.split())
+
+
+def test_version(foretell):
+    ended = foretell("--version")
+    assert (ended.code, ended.out) == (0, f"foretell {version('foretell')}\n")
+
+
+@pytest.mark.parametrize("arguments", [["--nonsense"], ["nonsense"], ["forecast", "--nonsense"]])
+def test_wrong_usage_is_2_and_says_what(foretell, arguments):
+    ended = foretell(*arguments)
+    assert ended.code == 2
+    assert ended.out == ""
+    assert "nonsense" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (TableError(["one.", "two."]), 1, "error: one.\ntwo.\n"),
+        (OptionError("a wish."), 2, "error: a wish.\n"),
+        (ForetellError("gone."), 1, "error: gone.\n"),
+        (KeyboardInterrupt(), 130, ""),
+        (FileNotFoundError(2, "No such file", "a.csv"), 1, "error: a.csv: No such file.\n"),
+        (OSError(28, "No space left on device"), 1, "No space left on device"),
+        (ModuleNotFoundError("no", name="torch"), 1, "pip install 'foretell[train]'"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_errors_become_codes_and_words(foretell, monkeypatch, error, code, message):
+    def fail(**_):
+        raise error
+
+    monkeypatch.setattr(main, "app", fail)
+    ended = foretell("forecast")
+    assert ended.code == code
+    assert message in ended.err
+    assert ended.out == ""
+
+
+def test_a_fault_of_our_own_is_not_hidden(monkeypatch):
+    def fail(**_):
+        raise AssertionError("a bug")
+
+    monkeypatch.setattr(main, "app", fail)
+    with pytest.raises(AssertionError, match="a bug"):
+        main.run(["forecast"])
+
+
+def test_a_reader_that_leaves_early_is_no_error_message(bundle_path, tmp_path):
+    """`foretell forecast ... | head -1` must end quietly."""
+    rows = "".join(f"s{i},2024-01-{day:02d},{day}\n" for i in range(500) for day in range(1, 10))
+    (tmp_path / "in.csv").write_text("unique_id,ds,y\n" + rows)
+    command = [sys.executable, "-m", "foretell.cli.main", "forecast", str(tmp_path / "in.csv")]
+    process = subprocess.Popen(
+        [*command, "--model", str(bundle_path), "--horizon", "30"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    process.stdout.readline()
+    process.stdout.close()
+    assert "Traceback" not in process.stderr.read()
+    process.stderr.close()
+    process.wait()

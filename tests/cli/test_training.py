@@ -1,0 +1,77 @@
+"""`foretell train forecaster`, `export`, `evaluate forecaster`: one small run from end to end."""
+
+import json
+import os
+
+import pandas as pd
+import pytest
+
+from foretell.cli.train import default_patch
+
+SMALL = ["--d-model", 8, "--layers", 1, "--heads", 2, "--patch", 7, "--context", 28, "--steps", 4]
+
+
+@pytest.fixture
+def data(tmp_path):
+    days = pd.date_range("2024-01-01", periods=60).strftime("%Y-%m-%d")
+    rows = "unique_id,ds,y\n" + "".join(
+        f"s{i},{day},{i + step % 7}\n" for i in (1, 2) for step, day in enumerate(days)
+    )
+    (tmp_path / "in.csv").write_text(rows)
+    return "in.csv"
+
+
+def test_from_a_table_to_scores(foretell, data):
+    train = ["train", "forecaster", data, "--freq", "D", "--horizon", 7, "--output", "runs/a"]
+    ended = foretell(*train, *SMALL, "--holdout", 7)
+    assert (ended.code, ended.out) == (0, "")
+    assert "training 4/4" in ended.err
+    assert "weights trained on 2 series" in ended.err
+    again = foretell(*train, *SMALL, "--holdout", 7)
+    assert again.code == 2
+    assert "runs/a holds a training run already" in again.err
+
+    ended = foretell("export", "runs/a", "--output", "models/a/1")
+    assert (ended.code, ended.out) == (0, "")
+    assert "parity holds" in ended.err
+    assert foretell("export", "runs/a", "--output", "models/a/1").code == 1
+
+    evaluate = ["evaluate", "forecaster", data, "--model", "models/a", "--horizon", 7]
+    ended = foretell(*evaluate, "--windows", 2)
+    assert (ended.code, ended.err) == (0, "")
+    lines = ended.out.splitlines()
+    assert lines[0] == "2 series, 2 windows of 7 steps, season of 7"
+    assert lines[1].split() == ["MASE", "sMAPE", "WQL", "coverage"]
+    assert [line.split()[0] for line in lines[2:]] == ["model", "SeasonalNaive"]
+    # The series repeat exactly: there is no unit for the MASE, and JSON has no NaN.
+    scores = json.loads(foretell(*evaluate, "--json").out)["scores"]
+    assert scores[1]["smape"] == 0
+    assert scores[1]["mase"] is None
+
+
+def test_a_refused_series_stops_training_unless_skipped(foretell, data, tmp_path):
+    with open(data, "a", encoding="utf-8") as table:
+        table.write("twice,2024-01-01,1\ntwice,2024-01-01,1\n")
+    train = ["train", "forecaster", data, "--freq", "D", "--horizon", 7, *SMALL]
+    ended = foretell(*train, "--output", "runs/a")
+    assert ended.code == 1
+    assert "twice" in ended.err
+    ended = foretell(*train, "--output", "runs/a", "--skip-refused", "--overwrite")
+    assert ended.code == 3
+    assert "1 of 3 series refused" in ended.err
+    assert os.path.exists("runs/a/run.json")
+
+
+def test_export_of_nothing_is_refused(foretell, tmp_path):
+    ended = foretell("export", "nowhere", "--output", "models/a/1")
+    assert ended.code == 1
+    assert "nowhere" in ended.err
+    assert not os.path.exists("models")
+
+
+@pytest.mark.parametrize(
+    ("freq", "patch"),
+    [("h", 12), ("MS", 12), ("D", 14), ("B", 10), ("W", 13), ("Q", 12), ("any", 12), ("5", 12)],
+)
+def test_patches_keep_the_phase_of_the_season(freq, patch):
+    assert default_patch(freq) == patch
