@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 
-from foretell.data.errors import RefusedSeriesError, TableWarning
+from foretell.data.errors import OptionError, RefusedSeriesError, TableWarning
 from foretell.data.panel import PanelForecast
 
 
@@ -30,6 +30,13 @@ def forecast_table(
         when = pd.DatetimeIndex(stamps.view("M8[ns]"))
         if answer.stamp_kind == "zoned":
             when = when.tz_localize("UTC").tz_convert(answer.time_zone or "UTC")
+    names = [id_col, time_col, "forecast", *map(quantile_column, answer.quantile_levels)]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise OptionError(
+            f"the answer would have columns named {', '.join(map(repr, twice))} twice; "
+            "name the columns of the table otherwise (id_col, time_col)."
+        )
     columns: dict[str, object] = {
         id_col: answer.ids.take(np.repeat(np.arange(count), horizon)),
         time_col: when,

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float64, Int64
 from foretell.data.calendar import Frequency
 from foretell.data.errors import TableError
 from foretell.data.grid import Refused, SortedRows, by_frequency, listed
+from foretell.data.ids import id_at
 from foretell.data.panel import Rows
 
 _NAMED = 50
@@ -111,12 +112,12 @@ def match_future(
         )
     series = np.asarray(rows.ids.get_indexer(future.ids), dtype=np.int64)
     refused = {refusal.unique_id for refusal in rows.refusals}
-    unknown = [future.ids[place] for place in np.flatnonzero(series < 0).tolist()]
+    unknown = [id_at(future.ids, place) for place in np.flatnonzero(series < 0).tolist()]
     unknown = [unique_id for unique_id in unknown if unique_id not in refused]
     if unknown and len(unknown) == len(series) and len(rows.ids):
         raise TableError(
             f"the future table has none of the history's ids: it has {unknown[0]!r}, the history "
-            f"{rows.ids[0]!r}; write ids alike, of one type."
+            f"{id_at(rows.ids, 0)!r}; write ids alike, of one type."
         )
     owner = np.repeat(series, np.diff(future.indptr))
     if not unknown:

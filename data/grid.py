@@ -12,6 +12,7 @@ from jaxtyping import Bool, Int64
 
 from foretell.data.calendar import Frequency
 from foretell.data.errors import FrequencyError, Refusal
+from foretell.data.ids import id_at
 from foretell.data.inference import infer
 from foretell.data.panel import Rows
 from foretell.data.zones import DAY_NS, describe_stamp
@@ -45,7 +46,9 @@ class Refused:
     def refusals(self) -> tuple[Refusal, ...]:
         """All refusals, those that the rows came with included, by position."""
         new = [
-            Refusal(int(self._rows.positions[series]), self._rows.ids[series], " ".join(reasons))
+            Refusal(
+                int(self._rows.positions[series]), id_at(self._rows.ids, series), " ".join(reasons)
+            )
             for series, reasons in self._reasons.items()
         ]
         return tuple(sorted([*self._rows.refusals, *new], key=lambda refusal: refusal.position))

@@ -14,10 +14,11 @@ import pandas as pd
 from jaxtyping import Float64, Int64
 
 from foretell.data.errors import Refusal, TableError
+from foretell.data.ids import id_at, read_ids
 from foretell.data.options import Columns
 from foretell.data.panel import Rows
 from foretell.data.stamps import Stamps, read_stamps
-from foretell.data.values import RowProblem, read_numbers, row_name
+from foretell.data.values import RowProblem, read_numbers
 
 
 def read_rows(df: pd.DataFrame, columns: Columns) -> Rows:
@@ -32,6 +33,7 @@ def read_rows(df: pd.DataFrame, columns: Columns) -> Rows:
         TableError: The table as a whole can't be read: columns are missing, have a type that can't
             be used, rows without an id, or no rows at all. All problems are reported.
     """
+    _check_type(df)
     numeric = (columns.y, *columns.future_covariates, *columns.past_covariates)
     table = _Table(df, columns, numeric, columns.static)
     return table.group(target=table.numbers[:, 0], covariates=table.numbers[:, 1:])
@@ -42,6 +44,7 @@ def read_future_rows(df: pd.DataFrame, columns: Columns) -> Rows:
 
     The target is empty and there are no static columns. Raises as `read_rows` does.
     """
+    _check_type(df)
     table = _Table(df, columns, columns.future_covariates, ())
     return table.group(target=np.empty(0), covariates=table.numbers)
 
@@ -58,34 +61,13 @@ class _Table:
         self.row_count = len(df)
         errors: list[str] = []
         with _noted(errors):
-            self._read_ids(df[columns.unique_id])
+            self.codes, self.ids = read_ids(df[columns.unique_id])
         with _noted(errors):
             self._read_stamps(df[columns.ds], columns.time_zone)
         self.numbers = self._read_numbers(df, numeric, errors)
         self.static = self._read_numbers(df, static, errors)
         if errors:
             raise TableError(errors)
-
-    def _read_ids(self, column: pd.Series) -> None:
-        try:
-            codes, self.ids = pd.factorize(column)
-        except TypeError as error:
-            raise TableError(
-                f"id column {column.name!r} holds values that can't be ids ({error}); "
-                "use text or integers."
-            ) from error
-        self.codes = codes.astype(np.int64)
-        if isinstance(self.ids, pd.CategoricalIndex):
-            self.ids = self.ids.remove_unused_categories()
-        blank = np.array([isinstance(name, str) and not name.strip() for name in self.ids], bool)
-        missing = np.flatnonzero((codes < 0) | (blank[codes] if blank.any() else False))
-        if missing.size:
-            rows = ", ".join(row_name(int(row)) for row in missing[:5])
-            more = f" and {missing.size - 5} more rows" if missing.size > 5 else ""
-            raise TableError(
-                f"id column {column.name!r} is blank in {rows}{more}; these rows may belong to any "
-                "series. Give each row its id."
-            )
 
     def _read_stamps(self, column: pd.Series, time_zone: str | None) -> None:
         self.stamps: Stamps = read_stamps(column, time_zone)
@@ -129,7 +111,7 @@ class _Table:
             static=static[keep],
             positions=np.flatnonzero(keep),
             refusals=tuple(
-                Refusal(series, self.ids[series], " ".join(reasons[series]))
+                Refusal(series, id_at(self.ids, series), " ".join(reasons[series]))
                 for series in sorted(reasons)
             ),
         )
@@ -181,9 +163,12 @@ def _noted(errors: list[str]) -> Iterator[None]:
         errors += error.problems
 
 
-def _check_columns(df: pd.DataFrame, names: Sequence[str]) -> None:
+def _check_type(df: object) -> None:
     if not isinstance(df, pd.DataFrame):
         raise TableError(f"the table is a {type(df).__name__}; give a pandas DataFrame.")
+
+
+def _check_columns(df: pd.DataFrame, names: Sequence[str]) -> None:
     there = list(df.columns)
     problems = [_missing_column(df, name) for name in names if name not in there]
     problems += [

@@ -4,6 +4,7 @@ Stamps are int64 nanoseconds: instants in UTC where there is a zone, a bare cloc
 none.
 """
 
+import re
 from typing import Literal
 from zoneinfo import ZoneInfo
 
@@ -16,6 +17,7 @@ from foretell.data.errors import TableError
 StampKind = Literal["naive", "zoned", "integer"]
 
 DAY_NS = 86_400_000_000_000
+_OFFSET = re.compile(r"(UTC)?[+-]\d{2}:\d{2}")
 
 
 def check_zone(name: str) -> str:
@@ -25,10 +27,9 @@ def check_zone(name: str) -> str:
         TableError: There is no such zone.
     """
     try:
-        # pandas also knows fixed offsets such as "+01:00", which a zone database doesn't list.
-        pd.Timestamp(0, tz=name)
-        if not name.startswith(("+", "-", "UTC")):
+        if not _OFFSET.fullmatch(name):  # fixed offsets are in no zone database
             ZoneInfo(name)
+        pd.Timestamp(0, tz=name)
     except (KeyError, ValueError, OSError, TypeError) as error:
         raise TableError(
             f"{name!r} is no time zone; give a name such as 'Europe/Berlin' or 'UTC'."

@@ -1,12 +1,23 @@
 """Fixtures for all tests: tiny models, trained and exported by the product's own way."""
 
+import os
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import HealthCheck, settings
 
 from foretell.data.options import Columns
+
+# Two workers with two spinning threads each on two cores take many times as long.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A property holds or not; how long an example takes on a busy machine says nothing.
+settings.register_profile(
+    "foretell", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("foretell")
 
 TINY = {
     "patch_length": 4,

@@ -1,4 +1,4 @@
-"""Regular grids: whatever the order, gaps and company of rows, each series gets the grid it would get alone."""
+"""Regular grids: in any order and any company, a series gets the grid that it gets alone."""
 
 import numpy as np
 import pandas as pd
