@@ -127,6 +127,7 @@ def make_bundle(tmp_path: Path) -> MakeBundle:
         outputs: tuple[TensorSpec, ...] | None = None,
         level: str = MEAN,
         scale: float = 1.0,
+        also_write: Callable[[Path], None] = lambda folder: None,
     ) -> Path:
         quantiles = ("batch", "horizon", len(spec.quantile_levels))
         manifest = Manifest(
@@ -148,6 +149,7 @@ def make_bundle(tmp_path: Path) -> MakeBundle:
 
         def fill(folder: Path) -> Manifest:
             (folder / "forecaster.onnx").write_bytes(graph or make_graph(spec, level, scale))
+            also_write(folder)
             return manifest
 
         return write_bundle(tmp_path / name, fill).path

@@ -1,0 +1,46 @@
+"""The sample in a bundle tells a machine that computes something else, before it serves."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from foretell.data.bundle import read_bundle
+from foretell.data.errors import BundleError
+from foretell.runtime.selfcheck import check_sample, write_sample
+from foretell.runtime.session import Session
+
+
+def check(make_bundle, quantiles: list[float]) -> float:
+    """Check a stand-in (mean 2, offsets -0.4, 0, 0.4) against a stored answer."""
+    inputs = {
+        "context": np.array([[np.nan, 1.0, 3.0]]),
+        "horizon_placeholder": np.full((1, 1), np.nan),
+    }
+    answer = np.array(quantiles).reshape(1, 1, 3)
+
+    def also_write(folder: Path) -> None:
+        write_sample(folder, inputs, answer)
+
+    bundle = read_bundle(make_bundle(also_write=also_write))
+    return check_sample(bundle, Session(bundle, "forecaster.onnx", device="cpu"))
+
+
+def test_the_same_answer_holds_and_gaps_survive_the_file(make_bundle) -> None:
+    assert check(make_bundle, [1.6, 2.0, 2.4]) < 1e-12
+
+
+def test_rounding_of_another_processor_is_allowed(make_bundle) -> None:
+    assert 0 < check(make_bundle, [1.6, 2.0, 2.4 + 1e-6]) < 1e-5
+
+
+@pytest.mark.parametrize("wrong", [2.5, -2.4])
+def test_another_answer_is_refused_with_its_difference(make_bundle, wrong: float) -> None:
+    with pytest.raises(BundleError, match=r"own sample differs by .* on CPUExecutionProvider"):
+        check(make_bundle, [1.6, 2.0, wrong])
+
+
+def test_a_bundle_without_a_sample_is_refused(make_bundle) -> None:
+    bundle = read_bundle(make_bundle())
+    with pytest.raises(BundleError, match=r"has no sample\.json; export the model again"):
+        check_sample(bundle, Session(bundle, "forecaster.onnx", device="cpu"))
