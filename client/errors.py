@@ -13,7 +13,7 @@ _CALLERS_MISTAKES: dict[str, type[ForetellError]] = {
 }
 
 _ADVICE = {
-    "UNAVAILABLE": "Is the server started, and the address right?",
+    "UNAVAILABLE": "Ask again later, or check that the server is started and the address right.",
     "DEADLINE_EXCEEDED": "Give the client a larger timeout_s, or smaller chunks.",
     "RESOURCE_EXHAUSTED": (
         "If a message is too large: the limit is max_message_bytes of the client and "

@@ -22,19 +22,19 @@ def make_forecaster():
     return FakeForecaster
 
 
-@pytest.fixture
+@contextmanager
+def serve(max_message_bytes=64 * 2**20, workers=2, **forecasters):
+    options = ServerOptions(
+        listen="127.0.0.1:0", max_message_bytes=max_message_bytes, workers=workers
+    )
+    models = [Model(name, 1, forecaster) for name, forecaster in forecasters.items()]
+    with serve_in_background(Repository(models), options) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
 def serving():
     """A context manager that serves forecasters, by name, and yields the server's address."""
-
-    @contextmanager
-    def serve(max_message_bytes=64 * 2**20, workers=2, **forecasters):
-        options = ServerOptions(
-            listen="127.0.0.1:0", max_message_bytes=max_message_bytes, workers=workers
-        )
-        models = [Model(name, 1, forecaster) for name, forecaster in forecasters.items()]
-        with serve_in_background(Repository(models), options) as address:
-            yield address
-
     return serve
 
 

@@ -94,7 +94,7 @@ def test_a_server_that_is_not_there(ask):
     with pytest.raises(RemoteError, match=r"server 127\.0\.0\.1:1 answered UNAVAILABLE") as caught:
         ask("127.0.0.1:1", TABLE, 1)
     assert caught.value.code == "UNAVAILABLE"
-    assert "Is the server started" in str(caught.value)
+    assert "check that the server is started" in str(caught.value)
 
 
 def test_an_unknown_model_is_answered_with_those_there_are(ask, serving, make_forecaster):

@@ -1,11 +1,12 @@
 """The committed stubs are those of the .proto files, and every field says what it means."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from google.protobuf import descriptor_pb2
+from google.protobuf import descriptor_pb2, json_format
 
 from foretell.protos.v1 import (
     arrays_pb2,
@@ -86,3 +87,12 @@ def test_the_stubs_run_with_the_oldest_protobuf():
         assert "# Protobuf Python Version: 6.31." in text
     for module in GRPC_STUBS:
         assert module.GRPC_GENERATED_VERSION == "1.74.0"
+
+
+def test_the_question_of_the_readme_is_one():
+    """People copy it to try a server by hand."""
+    text = (FOLDER / "README.md").read_text()
+    question = re.search(r"-d '(.*?)'", text, re.DOTALL)[1]
+    request = json_format.Parse(question, forecaster_pb2.ForecastRequest())
+    assert list(request.history.target.values) == [10, 12, 11]
+    assert sum(request.history.lengths.values) == len(request.history.stamps.values) == 3

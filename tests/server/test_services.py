@@ -1,6 +1,7 @@
 """The services as any client sees them: a real server, a real port, raw messages."""
 
 import logging
+import time
 
 import grpc
 import numpy as np
@@ -229,6 +230,29 @@ def test_a_small_request_may_have_a_large_answer(serving, make_forecaster, make_
         response = ForecasterStub(channel).Forecast(request)
     assert response.ByteSize() > 55e6
     assert len(doubles(response.quantiles)) == 400 * 2000 * 7
+
+
+def test_a_call_that_nobody_waits_for_any_more_is_never_computed(
+    serving, make_forecaster, make_request
+):
+    """Clients give up and ask again; who works through the dead queue never catches up."""
+    forecaster = make_forecaster(delay_s=1.0)
+    options = ServerOptions(listen="127.0.0.1:0", workers=1)
+    with serving(demand=forecaster, options=options) as channel:
+        stub = ForecasterStub(channel)
+        first = stub.Forecast.future(make_request({"first": [1, 2]}))
+        while not forecaster.calls:
+            time.sleep(0.01)
+        given_up = [
+            stub.Forecast.future(make_request({"late": [1, 2]}), timeout=0.3) for _ in range(3)
+        ]
+        cancelled = stub.Forecast.future(make_request({"cancelled": [1, 2]}))
+        for call in given_up:
+            assert call.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        cancelled.cancel()
+        assert first.result().model == "demand"
+        assert stub.Forecast(make_request({"last": [1, 2]})).model == "demand"
+    assert [rows.ids[0] for rows, _, _ in forecaster.calls] == ["first", "last"]
 
 
 def test_models_are_listed_and_described(serving, make_forecaster):

@@ -1,0 +1,109 @@
+"""Real bundles behind the server: whole ones are served, damaged ones never."""
+
+import shutil
+from functools import partial
+
+import grpc
+import numpy as np
+import pytest
+
+from foretell.data.errors import BundleError
+from foretell.protos.arrays import unpack_doubles
+from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
+from foretell.protos.v1.models_pb2 import ListModelsRequest
+from foretell.protos.v1.models_pb2_grpc import ModelsStub
+from foretell.runtime import load
+from foretell.server.background import serve_in_background
+from foretell.server.repository import Repository
+
+load_on_cpu = partial(load, device="cpu", threads=1)
+
+
+@pytest.fixture
+def models(tmp_path, bundle_path):
+    """A repository of its own, to be damaged."""
+    shutil.copytree(bundle_path, tmp_path / "models/tiny/1")
+    return tmp_path / "models"
+
+
+def empty(graph):
+    graph.write_bytes(b"")
+
+
+def keep_one_byte(graph):
+    graph.write_bytes(graph.read_bytes()[:1])
+
+
+def cut_in_half(graph):
+    graph.write_bytes(graph.read_bytes()[: graph.stat().st_size // 2])
+
+
+def lose_the_last_byte(graph):
+    graph.write_bytes(graph.read_bytes()[:-1])
+
+
+def flip_a_byte(graph):
+    content = bytearray(graph.read_bytes())
+    content[len(content) // 2] ^= 1
+    graph.write_bytes(content)
+
+
+def remove(graph):
+    graph.unlink()
+
+
+@pytest.mark.parametrize(
+    ("damage", "word"),
+    [
+        (empty, "incomplete"),
+        (keep_one_byte, "incomplete"),
+        (cut_in_half, "incomplete"),
+        (lose_the_last_byte, "incomplete"),
+        (flip_a_byte, "damaged"),
+        (remove, "missing"),
+    ],
+)
+def test_a_damaged_bundle_is_never_served(models, damage, word):
+    damage(models / "tiny/1/forecaster.onnx")
+    with pytest.raises(BundleError, match=rf"forecaster\.onnx is {word}"):
+        Repository.load(models, load_on_cpu)
+
+
+def test_a_good_older_version_serves_and_the_list_tells_why(models, make_request):
+    shutil.copytree(models / "tiny/1", models / "tiny/2")
+    cut_in_half(models / "tiny/2/forecaster.onnx")
+    with (
+        serve_in_background(Repository.load(models, load_on_cpu)) as address,
+        grpc.insecure_channel(address) as channel,
+    ):
+        good, bad = ModelsStub(channel).List(ListModelsRequest()).models
+        response = ForecasterStub(channel).Forecast(make_request({"a": [5.0] * 30}))
+    assert (good.version, good.state) == (1, good.STATE_READY)
+    assert (bad.version, bad.state) == (2, bad.STATE_FAILED)
+    assert "forecaster.onnx is incomplete" in bad.reason
+    assert str(models) not in bad.reason
+    assert response.version == 1
+
+
+def test_half_of_a_batch_is_bad(models, make_request):
+    """With a real graph: constants stay themselves, and each bad series has its reason."""
+    series = {
+        "good0": [5.0] * 30,
+        "empty": [],
+        "good1": [9.0] * 30,
+        "has_inf": [1, 2, float("inf"), 4],
+        "good2": [0.0] * 30,
+    }
+    repository = Repository.load(models, load_on_cpu)
+    with (
+        serve_in_background(repository) as address,
+        grpc.insecure_channel(address) as channel,
+    ):
+        response = ForecasterStub(channel).Forecast(make_request(series, raw=True))
+    forecast = unpack_doubles(response.forecast, "forecast", [])
+    np.testing.assert_array_equal(forecast, [5, 5, 5, 9, 9, 9, 0, 0, 0])
+    assert [(error.position, error.unique_id) for error in response.errors] == [
+        (1, "empty"),
+        (3, "has_inf"),
+    ]
+    assert response.provider == "CPUExecutionProvider"
