@@ -1,7 +1,7 @@
 """`foretell train`: from a table of series to weights."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,9 +9,14 @@ from foretell.cli import parameters
 from foretell.cli.messages import say, say_refused
 from foretell.data.options import Columns
 
+if TYPE_CHECKING:
+    from foretell.model.config import ForecasterConfig
+    from foretell.model.fit import FitSummary
+
 EXAMPLE = "Example: foretell train forecaster sales.csv --freq D --horizon 28 --output runs/demand"
 
 _DEFAULT_CONTEXT = 512
+_SOME_REFUSED = 3
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -79,7 +84,7 @@ def forecaster(
     """
     from foretell.cli.progress import training_progress
     from foretell.data.reading import read_table
-    from foretell.model.config import ForecasterConfig, TrainingConfig
+    from foretell.model.config import TrainingConfig
     from foretell.model.fit import fit_forecaster
 
     columns = Columns(
@@ -99,17 +104,7 @@ def forecaster(
         seed=seed,
     )
     patch = patch or default_patch(freq)
-    model = ForecasterConfig(
-        patch_length=patch,
-        context_length=context or _DEFAULT_CONTEXT // patch * patch,
-        d_model=d_model,
-        num_layers=layers,
-        num_heads=heads,
-        d_ff=2 * d_model,
-        num_future_covariates=len(columns.future_covariates),
-        num_past_covariates=len(columns.past_covariates),
-        num_static=len(columns.static),
-    )
+    context = context or _DEFAULT_CONTEXT // patch * patch
     csv = parameters.csv_format(separator, decimal, date_format)
     with training_progress() as progress:
         summary = fit_forecaster(
@@ -117,7 +112,7 @@ def forecaster(
             columns=columns,
             freq=freq,
             horizon=parameters.horizon_steps(horizon),
-            model=model,
+            model=_model(columns, patch, context, d_model, layers, heads),
             training=training,
             run=output,
             holdout=holdout,
@@ -126,13 +121,35 @@ def forecaster(
             overwrite=overwrite,
             progress=progress,
         )
+    _report(summary)
+
+
+def _model(
+    columns: Columns, patch: int, context: int, d_model: int, layers: int, heads: int
+) -> "ForecasterConfig":
+    from foretell.model.config import ForecasterConfig
+
+    return ForecasterConfig(
+        patch_length=patch,
+        context_length=context,
+        d_model=d_model,
+        num_layers=layers,
+        num_heads=heads,
+        d_ff=2 * d_model,
+        num_future_covariates=len(columns.future_covariates),
+        num_past_covariates=len(columns.past_covariates),
+        num_static=len(columns.static),
+    )
+
+
+def _report(summary: "FitSummary") -> None:
     say(
         f"{summary.num_parameters:,} weights trained on {summary.num_series:,} series, "
-        f"{summary.num_observed:,} observed steps, in {summary.seconds:,.0f} s -> {output}"
+        f"{summary.num_observed:,} observed steps, in {summary.seconds:,.0f} s -> {summary.run}"
     )
     if summary.refusals:
         say_refused(summary.refusals, summary.num_series + len(summary.refusals))
-        raise typer.Exit(3)
+        raise typer.Exit(_SOME_REFUSED)
 
 
 def default_patch(freq: str) -> int:

@@ -1,4 +1,4 @@
-"""A file is one idea that fits into a head: 400 lines at most, a function 50."""
+"""A file is one idea that fits into a head: 400 lines at most, the body of a function 50."""
 
 import ast
 from pathlib import Path
@@ -19,9 +19,11 @@ def sources():
 
 
 def functions(path):
+    """Functions with the lines of their bodies; signatures and docstrings are for callers."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node.name, node.end_lineno - node.lineno + 1
+            body = node.body[1:] if ast.get_docstring(node) else node.body
+            yield node.name, body[-1].end_lineno - body[0].lineno + 1 if body else 0
 
 
 def test_no_file_is_too_long():

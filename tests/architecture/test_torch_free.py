@@ -1,4 +1,4 @@
-"""Whoever serves, asks or runs jobs needs no torch and no onnx: a promise kept in a fresh process."""
+"""Whoever serves, asks or runs jobs needs no torch and no onnx: shown in a fresh process."""
 
 import subprocess
 import sys
