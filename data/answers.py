@@ -22,6 +22,9 @@ def forecast_table(
 
     Columns: `id_col` in the caller's own type; `time_col` as datetime64, zoned where the input was,
     or integers; `forecast`; and "q0.1", ... in the order asked for.
+
+    Raises:
+        OptionError: `id_col` or `time_col` is the name of another column of the answer.
     """
     count, horizon = answer.stamps.shape
     stamps = answer.stamps.ravel()

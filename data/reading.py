@@ -5,12 +5,10 @@ Types are judged where all tables pass, in `foretell.data.rows`.
 """
 
 import csv as csv_module
-import io
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import pandas as pd
@@ -105,7 +103,7 @@ def read_table(
 def _read(path: str | Path, name: str, csv: CsvFormat, columns: Columns) -> pd.DataFrame:
     if str(path) == "-":
         content = sys.stdin.buffer.read()
-        return _read_csv(lambda: io.BytesIO(content), name, csv, columns)
+        return _read_csv(lambda: pa.BufferReader(content), name, csv, columns)
     path = Path(path)
     if not path.exists():
         raise TableError(f"there is no file {name}; check the path.")
@@ -148,7 +146,7 @@ def _to_pandas(table: pa.Table) -> pd.DataFrame:
 
 
 def _read_csv(
-    open_file: Callable[[], BinaryIO], name: str, csv: CsvFormat, columns: Columns
+    open_file: Callable[[], pa.NativeFile], name: str, csv: CsvFormat, columns: Columns
 ) -> pd.DataFrame:
     with open_file() as file:
         header = _header_line(file.read(_HEAD_BYTES), name)
@@ -211,7 +209,7 @@ def _columns_found(separator: str, names: list[str]) -> str:
     return f"the columns {', '.join(map(repr, names))} when split at {spelled}"
 
 
-def _parse_csv(file: BinaryIO, name: str, separator: str, names: list[str]) -> pa.Table:
+def _parse_csv(file: pa.NativeFile, name: str, separator: str, names: list[str]) -> pa.Table:
     broken: list[str] = []
 
     def note(row: pacsv.InvalidRow) -> str:
