@@ -58,7 +58,7 @@ def remote_errors(target: str) -> Iterator[None]:
         yield
     except grpc.RpcError as error:
         details = error.details() or "no details"
-        kind = dict(error.trailing_metadata() or ()).get(ERROR_KIND)
-        if kind in _CALLERS_MISTAKES:
-            raise _CALLERS_MISTAKES[kind](details.split("\n")) from error
+        for key, value in error.trailing_metadata() or ():
+            if key == ERROR_KIND and value in _CALLERS_MISTAKES:
+                raise _CALLERS_MISTAKES[value](details.split("\n")) from error
         raise RemoteError(error.code().name, target, details) from error

@@ -16,6 +16,9 @@ def serve_in_background(
 ) -> Iterator[str]:
     """Serve in a thread of its own while the block runs; then drain and stop.
 
+    gRPC likes one event loop a process: where another one runs beside, an `AsyncClient` for
+    instance, it may log a harmless BlockingIOError now and then.
+
     Args:
         repository: The loaded models.
         options: How to serve; by default on a free port of this machine.
