@@ -102,7 +102,7 @@ async def errors_as_status(method: str, context: grpc.aio.ServicerContext) -> As
             code.name,
             request_id,
             context.peer(),
-            error,
+            " ".join(str(error).splitlines()),  # an event is a line, whatever a client sends
             exc_info=is_fault,
         )
         trailers = () if is_fault else ((ERROR_KIND, type(error).__name__),)

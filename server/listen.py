@@ -8,12 +8,14 @@ which knows why.
 import errno
 import re
 import socket
+from typing import Any
 
 from foretell.server.errors import ListenError
 
 _ADDRESS = re.compile(r"(?P<host>\[[^\[\]]+\]|[^:\[\]]*):(?P<port>[0-9]{1,10})")
 _LARGEST_PORT = 65_535
 
+_ABSENT = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 _REASONS = {
     errno.EADDRINUSE: "the port is in use; stop what listens there, or choose another port",
     errno.EACCES: "this user may not use that port; choose one from 1024 on",
@@ -44,17 +46,31 @@ def check_address(address: str) -> str:
         raise ListenError(f"can't listen on port {port}; a port is 0 to {_LARGEST_PORT}.")
     try:
         places = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
-        for family, kind, protocol, _, place in places:
-            with socket.socket(family, kind, protocol) as probe:
-                # As gRPC does: a port whose last connections are only winding down is free.
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                probe.bind(place)
-                probe.listen()
     except socket.gaierror as error:
         raise ListenError(
             f"can't listen on {address}: {host!r} is no known host ({error.strerror})."
         ) from error
-    except OSError as error:
-        reason = _REASONS.get(error.errno or 0, error.strerror)
-        raise ListenError(f"can't listen on {address}: {reason}.") from error
+    failed = [problem for place in places if (problem := _try(place)) is not None]
+    # A host may have an address of a kind that this machine doesn't do; one good address will do.
+    real = [problem for problem in failed if problem.errno not in _ABSENT]
+    if real or len(failed) == len(places):
+        first = (real or failed)[0]
+        reason = _REASONS.get(first.errno or 0, first.strerror)
+        raise ListenError(f"can't listen on {address}: {reason}.") from first
     return f"{host}:{port}"
+
+
+def _try(place: tuple[Any, ...]) -> OSError | None:
+    """Listen for a moment at one place that `getaddrinfo` found."""
+    family, kind, protocol, _, at = place
+    try:
+        with socket.socket(family, kind, protocol) as probe:
+            # As gRPC does: a port whose last connections are only winding down is free.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            probe.bind(at)
+            probe.listen()
+    except OSError as error:
+        return error
+    return None

@@ -2,11 +2,16 @@
 
 import os
 import socket
+import threading
 
 import pytest
 
+from foretell.data.errors import OptionError
+from foretell.server.application import ServerOptions
+from foretell.server.background import serve_in_background
 from foretell.server.errors import ListenError
 from foretell.server.listen import check_address
+from foretell.server.repository import Model, Repository
 
 
 @pytest.fixture
@@ -69,3 +74,28 @@ def test_a_refused_port_is_told_as_one(monkeypatch):
     monkeypatch.setattr(socket.socket, "bind", bind)
     with pytest.raises(ListenError, match=r"127\.0\.0\.1:80: this user may not use that port"):
         check_address("127.0.0.1:80")
+
+
+def test_a_host_with_one_address_that_works_is_enough(monkeypatch):
+    """`localhost` may also name an IPv6 address on a machine that has no IPv6."""
+    real = socket.getaddrinfo("127.0.0.1", 0, type=socket.SOCK_STREAM)
+    absent = socket.getaddrinfo("192.0.2.1", 0, type=socket.SOCK_STREAM)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: absent + real)
+    assert check_address("both.test:0") == "both.test:0"
+
+
+def test_a_server_that_cannot_listen_leaves_nothing_behind(taken_port, make_forecaster):
+    repository = Repository([Model("demand", 1, make_forecaster())])
+    options = ServerOptions(listen=f"127.0.0.1:{taken_port}")
+    with (
+        pytest.raises(ListenError, match="in use"),
+        serve_in_background(repository, options),
+    ):
+        pass
+    assert not [thread for thread in threading.enumerate() if "foretell" in thread.name]
+
+
+def test_options_out_of_range_are_all_told():
+    with pytest.raises(OptionError) as caught:
+        ServerOptions(workers=0, max_message_bytes=1, grace_s=-1)
+    assert len(caught.value.problems) == 3
