@@ -1,7 +1,8 @@
 """`foretell train`: from a table of series to weights."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,7 +11,7 @@ from foretell.cli.messages import say, say_refused
 from foretell.data.options import Columns
 
 if TYPE_CHECKING:
-    from foretell.model.config import ForecasterConfig
+    from foretell.model.config import ForecasterConfig, TrainingConfig
     from foretell.model.fit import FitSummary
 
 EXAMPLE = "Example: foretell train forecaster sales.csv --freq D --horizon 28 --output runs/demand"
@@ -62,6 +63,23 @@ def forecaster(
     d_model: Annotated[int, typer.Option(min=2, help="Width of a token.")] = 128,
     layers: Annotated[int, typer.Option(min=1, help="Causal blocks.")] = 4,
     heads: Annotated[int, typer.Option(min=1, help="Attention heads.")] = 4,
+    d_ff: Annotated[
+        int | None, typer.Option(min=1, help="Width of feed-forward layers. [2 d-model]")
+    ] = None,
+    norm: Annotated[str, typer.Option(help="layer or rms.")] = "layer",
+    post_norm: Annotated[
+        bool, typer.Option("--post-norm", help="Normalise after each sum, not before a layer.")
+    ] = False,
+    activation: Annotated[str, typer.Option(help="swiglu or relu.")] = "swiglu",
+    positions: Annotated[str, typer.Option(help="rotary or sinusoidal.")] = "rotary",
+    dropout: Annotated[float, typer.Option(help="Share dropped in training, [0, 1).")] = 0.0,
+    precision: Annotated[str, typer.Option(help="Of training: fp32 or bf16.")] = "fp32",
+    patience: Annotated[
+        int, typer.Option(min=0, help="Stop after so many validations without gain; 0 never.")
+    ] = 0,
+    no_validation: Annotated[
+        bool, typer.Option("--no-validation", help="Train on all, choose no best weights.")
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Fixes weights and batches.")] = 0,
     skip_refused: Annotated[
         bool, typer.Option("--skip-refused", help="Leave out series that can't be used.")
@@ -78,33 +96,39 @@ def forecaster(
     date_format: parameters.DateFormat = None,
     overwrite: parameters.Overwrite = False,
 ) -> None:
-    """Train a causal Transformer on all series of a table; needs the extra [train].
+    """Train a causal Transformer on all series of a table.
 
-    A killed run goes on with --resume and ends with the same weights as an unbroken one.
+    Needs the extra [train]. A killed run goes on with --resume, and ends with the same weights as
+    an unbroken one.
     """
     from foretell.cli.progress import training_progress
     from foretell.data.reading import read_table
-    from foretell.model.config import TrainingConfig
     from foretell.model.fit import fit_forecaster
 
-    columns = Columns(
-        unique_id=id_col,
-        ds=time_col,
-        y=target_col,
+    columns = replace(
+        Columns(unique_id=id_col, ds=time_col, y=target_col, time_zone=time_zone),
         future_covariates=parameters.names(future_covariates),
         past_covariates=parameters.names(past_covariates),
         static=parameters.names(static),
-        time_zone=time_zone,
-    )
-    training = TrainingConfig(
-        steps=steps,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        warmup_steps=min(100, steps // 10),
-        seed=seed,
     )
     patch = patch or default_patch(freq)
-    context = context or _DEFAULT_CONTEXT // patch * patch
+    model = _model(
+        columns,
+        patch_length=patch,
+        context_length=context or _DEFAULT_CONTEXT // patch * patch,
+        d_model=d_model,
+        num_layers=layers,
+        num_heads=heads,
+        d_ff=d_ff or 2 * d_model,
+        norm=norm,
+        norm_first=not post_norm,
+        activation=activation,
+        positions=positions,
+        dropout=dropout,
+    )
+    training = _training(
+        steps, batch_size, learning_rate, precision, patience, seed, validation=not no_validation
+    )
     csv = parameters.csv_format(separator, decimal, date_format)
     with training_progress() as progress:
         summary = fit_forecaster(
@@ -112,7 +136,7 @@ def forecaster(
             columns=columns,
             freq=freq,
             horizon=parameters.horizon_steps(horizon),
-            model=_model(columns, patch, context, d_model, layers, heads),
+            model=model,
             training=training,
             run=output,
             holdout=holdout,
@@ -124,21 +148,39 @@ def forecaster(
     _report(summary)
 
 
-def _model(
-    columns: Columns, patch: int, context: int, d_model: int, layers: int, heads: int
-) -> "ForecasterConfig":
+def _model(columns: Columns, **shape: Any) -> "ForecasterConfig":
+    """Complete the shape of a model; the configuration refuses what it doesn't know."""
     from foretell.model.config import ForecasterConfig
 
     return ForecasterConfig(
-        patch_length=patch,
-        context_length=context,
-        d_model=d_model,
-        num_layers=layers,
-        num_heads=heads,
-        d_ff=2 * d_model,
+        **shape,
         num_future_covariates=len(columns.future_covariates),
         num_past_covariates=len(columns.past_covariates),
         num_static=len(columns.static),
+    )
+
+
+def _training(
+    steps: int,
+    batch_size: int,
+    learning_rate: float,
+    precision: Any,
+    patience: int,
+    seed: int,
+    *,
+    validation: bool,
+) -> "TrainingConfig":
+    from foretell.model.config import TrainingConfig
+
+    return TrainingConfig(
+        steps=steps,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        warmup_steps=min(100, steps // 10),
+        precision=precision,
+        patience=patience,
+        seed=seed,
+        validation=validation,
     )
 
 

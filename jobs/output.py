@@ -38,6 +38,8 @@ def check_outputs(targets: Sequence[Path], *, overwrite: bool) -> None:
             problems.append(f"{target}: the folder {target.parent} doesn't exist; make it first.")
         elif target.exists() and not target.is_file():
             problems.append(f"{target} is no regular file; give the path of a file.")
+        elif not os.access(target.parent, os.W_OK):
+            problems.append(f"{target}: there is no right to write into {target.parent}.")
         elif target.exists() and not overwrite:
             problems.append(f"{target} exists; give --overwrite to replace it, or another path.")
     if problems:

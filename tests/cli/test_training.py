@@ -62,6 +62,36 @@ def test_a_refused_series_stops_training_unless_skipped(foretell, data, tmp_path
     assert os.path.exists("runs/a/run.json")
 
 
+def test_the_classic_transformer_can_be_had(foretell, data):
+    classic = ["--norm", "layer", "--post-norm", "--activation", "relu"]
+    classic += ["--positions", "sinusoidal", "--dropout", 0.1, "--no-validation"]
+    train = ["train", "forecaster", data, "--freq", "D", "--horizon", 7, *SMALL]
+    assert foretell(*train, *classic, "--output", "runs/classic").code == 0
+    with open("runs/classic/run.json", encoding="utf-8") as run:
+        config = json.load(run)["config"]
+    assert (config["norm_first"], config["activation"]) == (False, "relu")
+    assert (config["positions"], config["dropout"]) == ("sinusoidal", 0.1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--norm", "batch"], "norm is 'batch'; it must be one of layer, rms"),
+        (["--context", 30], "context_length 30 is no multiple of patch_length 7"),
+        (["--heads", 3], "doesn't split into 3 heads"),
+        (["--freq", "fortnight"], "fortnight"),
+        (["--horizon", 0], "--horizon"),
+        (["--future-covariates", "promo"], "promo"),
+    ],
+)
+def test_wrong_options_leave_no_run(foretell, data, options, message):
+    train = ["train", "forecaster", data, "--freq", "D", "--horizon", 7, "--output", "runs/a"]
+    ended = foretell(*train, *SMALL, *options)
+    assert ended.code in {1, 2}
+    assert message in ended.err
+    assert not os.path.exists("runs")
+
+
 def test_export_of_nothing_is_refused(foretell, tmp_path):
     ended = foretell("export", "nowhere", "--output", "models/a/1")
     assert ended.code == 1
