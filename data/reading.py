@@ -4,6 +4,7 @@ Only what text leaves open is settled here: separator, decimal sign, blanks, dat
 Types are judged where all tables pass, in `foretell.data.rows`.
 """
 
+import contextlib
 import csv as csv_module
 import sys
 from collections.abc import Callable
@@ -151,8 +152,7 @@ def _read_csv(
     with open_file() as file:
         header = _header_line(file.read(_HEAD_BYTES), name)
     separator, names = _split_header(header, name, csv, columns)
-    with open_file() as file:
-        table = _parse_csv(file, name, separator, names)
+    table = _parse_csv(open_file, name, separator, names)
     text = {columns.unique_id, columns.ds}
     frame = pd.DataFrame(
         {
@@ -209,7 +209,22 @@ def _columns_found(separator: str, names: list[str]) -> str:
     return f"the columns {', '.join(map(repr, names))} when split at {spelled}"
 
 
-def _parse_csv(file: pa.NativeFile, name: str, separator: str, names: list[str]) -> pa.Table:
+def _parse_csv(
+    open_file: Callable[[], pa.NativeFile], name: str, separator: str, names: list[str]
+) -> pa.Table:
+    try:
+        with open_file() as file:
+            return _parse_rows(file, separator, names, None)
+    except pa.ArrowInvalid as error:
+        if "columns, got" not in str(error):
+            raise
+    # Once more, slowly, to tell what all broken rows are.
+    with open_file() as file:
+        content = file.read()
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise TableError(f"{name} is not UTF-8 text; save it as UTF-8.") from error
     broken: list[str] = []
 
     def note(row: pacsv.InvalidRow) -> str:
@@ -217,7 +232,21 @@ def _parse_csv(file: pa.NativeFile, name: str, separator: str, names: list[str])
         broken.append(f"{text!r} has {found} values, not {expected}")
         return "skip"
 
-    table = pacsv.read_csv(
+    _parse_rows(pa.BufferReader(content), separator, names, note)
+    more = f" and {len(broken) - 5} more rows likewise" if len(broken) > 5 else ""
+    raise TableError(
+        f"{name} has broken rows: {'; '.join(broken[:5])}{more}. Write one value a column, and "
+        "put values that hold the separator in quotes."
+    )
+
+
+def _parse_rows(
+    file: pa.NativeFile,
+    separator: str,
+    names: list[str],
+    note: Callable[[pacsv.InvalidRow], str] | None,
+) -> pa.Table:
+    return pacsv.read_csv(
         file,
         parse_options=pacsv.ParseOptions(
             delimiter=separator, newlines_in_values=True, invalid_row_handler=note
@@ -226,13 +255,6 @@ def _parse_csv(file: pa.NativeFile, name: str, separator: str, names: list[str])
             column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
         ),
     )
-    if broken:
-        more = f" and {len(broken) - 5} more rows likewise" if len(broken) > 5 else ""
-        raise TableError(
-            f"{name} has broken rows: {'; '.join(broken[:5])}{more}. Write one value a column, and "
-            "put values that hold the separator in quotes."
-        )
-    return table
 
 
 def _read_numbers(texts: pa.ChunkedArray, decimal: str) -> pd.Series:
@@ -240,11 +262,13 @@ def _read_numbers(texts: pa.ChunkedArray, decimal: str) -> pd.Series:
     unknown = pa.scalar(None, pa.string())
     plain = pc.utf8_trim_whitespace(texts)
     plain = pc.if_else(pc.is_in(plain, pa.array(BLANKS)), unknown, plain)
+    if decimal == ".":
+        with contextlib.suppress(pa.ArrowInvalid):  # the fast way, where all are numbers
+            return _as_floats(plain)
     # With a decimal comma, a point may be a thousands sign: such a value is no number.
     is_number = pc.fill_null(pc.match_substring_regex(plain, _NUMBER[decimal]), True)
-    if decimal != ".":
-        plain = pc.replace_substring(plain, decimal, ".")
-    numbers: pd.Series = pc.cast(pc.if_else(is_number, plain, unknown), pa.float64()).to_pandas()
+    plain = pc.replace_substring(pc.if_else(is_number, plain, unknown), decimal, ".")
+    numbers = _as_floats(pc.utf8_ltrim(plain, "+"))
     wrong = ~is_number.to_numpy()
     if not wrong.any():
         return numbers
@@ -254,6 +278,11 @@ def _read_numbers(texts: pa.ChunkedArray, decimal: str) -> pd.Series:
     mixed = numbers.astype(object)
     mixed[wrong] = words.astype(object)[wrong]
     return mixed
+
+
+def _as_floats(texts: pa.ChunkedArray) -> pd.Series:
+    numbers: pd.Series = pc.cast(texts, pa.float64()).to_pandas()
+    return numbers
 
 
 def _refuse_decimal_comma(target: pd.Series, name: str, separator: str, names: list[str]) -> None:

@@ -1,5 +1,6 @@
 """Files: the same content is the same table however it is written, and nothing is read by guess."""
 
+import contextlib
 import gzip
 import io
 import sys
@@ -36,6 +37,7 @@ def write(folder: Path, content: str | bytes, name: str = "table.csv") -> Path:
         PLAIN.replace("\n", "\n\n").encode(),
         PLAIN.replace(",", ";").encode(),
         PLAIN.replace(",", "\t").encode(),
+        PLAIN.replace("1.5", "+1.5").encode(),
         PLAIN.replace("007", '"007"').replace("1.5", ' "1.5"'.strip()).encode(),
         PLAIN.replace("2024-01-02,", "2024-01-02,NaN").encode(),
         PLAIN.replace("2024-01-02,", "2024-01-02, null ").encode(),
@@ -50,6 +52,7 @@ def write(folder: Path, content: str | bytes, name: str = "table.csv") -> Path:
         "blank lines",
         ";",
         "tab",
+        "plus",
         "quoted",
         "NaN",
         "null",
@@ -102,10 +105,12 @@ def test_columns_of_words_stay_words(tmp_path: Path) -> None:
         max_size=5,
     )
 )
-def test_ids_come_back_letter_for_letter(tmp_path_factory: object, ids: list[str]) -> None:
+def test_ids_come_back_letter_for_letter(
+    tmp_path_factory: pytest.TempPathFactory, ids: list[str]
+) -> None:
     df = pd.DataFrame({"unique_id": ids, "ds": "2024-01-01", "y": 1})
     text = df.to_csv(index=False, quoting=1)
-    path = write(tmp_path_factory.mktemp("ids"), text)  # type: ignore[attr-defined]
+    path = write(tmp_path_factory.mktemp("ids"), text)
     assert read_table(path)["unique_id"].tolist() == ids
 
 
@@ -133,6 +138,7 @@ def test_ids_come_back_letter_for_letter(tmp_path_factory: object, ids: list[str
             b"unique_id,ds,y\na,2024-01-01,1,5\na,2024-01-02,2\na,2024-01-03\n",
             "broken rows: 'a,2024-01-01,1,5' has 4 values, not 3; 'a,2024-01-03' has 2 values",
         ),
+        (b"unique_id,ds,y\na,2024-01-01,1,\xff\n", "not UTF-8 text"),
         (b"unique_id,ds,y\na,03/04/2024,1\n", "may be day first or month first"),
         (b'unique_id,ds,y\na,2024-01-01,"1,234"\n', "if it parts thousands, remove it"),
     ],
@@ -272,3 +278,22 @@ def test_offsets_in_a_format_make_instants(tmp_path: Path) -> None:
     rows = read_rows(read_table(path, csv=CsvFormat(date_format="%d.%m.%Y %H:%M %z")), Columns())
     assert rows.stamp_kind == "zoned"
     assert np.diff(rows.stamps).tolist() == [3_600_000_000_000]
+
+
+edits = st.tuples(
+    st.integers(0, 80), st.integers(0, 4), st.sampled_from(list(b',;"\n\r\t-/:.0aTZ+ \xff\x00'))
+)
+
+
+@given(st.lists(edits, min_size=1, max_size=8))
+def test_a_spoilt_file_is_a_table_or_a_clear_refusal(
+    tmp_path_factory: pytest.TempPathFactory, spoil: list[tuple[int, int, int]]
+) -> None:
+    """No input may end in a traceback, least of all one from a library below."""
+    content = bytearray(PLAIN.encode())
+    for place, length, byte in spoil:
+        content[place : place + length] = bytes([byte])
+    path = write(tmp_path_factory.mktemp("spoilt"), bytes(content))
+    with contextlib.suppress(TableError):
+        rows = read_rows(read_table(path), Columns())
+        assert len(rows.ids) + len(rows.refusals) >= 1
