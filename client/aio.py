@@ -101,8 +101,7 @@ class AsyncClient:
     ) -> pd.DataFrame:
         """Forecast every series of a long table; see `Client.forecast`.
 
-        Reading the table, packing it and making the answer's table run in a thread, off the event
-        loop.
+        Reading the table and making the answer's table run in a thread, off the event loop.
         """
         options = ForecastOptions.from_call(
             horizon,

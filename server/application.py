@@ -1,8 +1,10 @@
 """The server: foretell's services, health and reflection on one port, from start to drained end."""
 
 import asyncio
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from enum import Enum
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -61,6 +63,14 @@ class ServerOptions:
             raise OptionError(problems)
 
 
+class Ending(Enum):
+    """How a server stopped; the value says it for the log."""
+
+    CLEAN = "stopped"
+    ABANDONED = "stopped; nobody waits for what is still being computed"
+    CUT_OFF = "stopped; some requests were cut off"
+
+
 class Application:
     """A server of loaded models; all methods belong to one event loop.
 
@@ -114,20 +124,22 @@ class Application:
         for name in ("", *SERVICES, *self._repository.models):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
 
-    async def stop(self, hurry: asyncio.Event) -> bool:
+    async def stop(self, hurry: asyncio.Event) -> Ending:
         """Stop: health turns to NOT_SERVING, new calls are refused, those in work finish.
 
         Args:
             hurry: Cuts off the calls in work when set, before the grace is over.
-
-        Returns:
-            True when all calls in work finished; False when some were cut off with UNAVAILABLE.
         """
         await self._health.enter_graceful_shutdown()
         is_clean = await self._drain.finish(self._options.grace_s, hurry)
         await self._server.stop(_FLUSH_S)
-        self._workers.shutdown(wait=False, cancel_futures=True)
-        return is_clean
+        if not is_clean:
+            return Ending.CUT_OFF
+        # A caller may have given up on a computation, which goes on.
+        rest = threading.Thread(target=self._workers.shutdown, daemon=True)
+        rest.start()
+        rest.join(_FLUSH_S)
+        return Ending.ABANDONED if rest.is_alive() else Ending.CLEAN
 
     def _bind(self) -> None:
         address = check_address(self._options.listen)

@@ -27,6 +27,7 @@ _log = logging.getLogger(__name__)
 # A status text travels percent-encoded in an HTTP/2 header, and clients drop headers above 8 KiB
 # together with the status itself.
 _MAX_STATUS_BYTES = 4096
+_MAX_LOG_CHARACTERS = 2000  # an event is a line, and a readable one, whatever a client sends
 
 
 class RequestError(ForetellError, ValueError):
@@ -102,7 +103,7 @@ async def errors_as_status(method: str, context: grpc.aio.ServicerContext) -> As
             code.name,
             request_id,
             context.peer(),
-            " ".join(str(error).splitlines()),  # an event is a line, whatever a client sends
+            " ".join(str(error).splitlines())[:_MAX_LOG_CHARACTERS],
             exc_info=is_fault,
         )
         trailers = () if is_fault else ((ERROR_KIND, type(error).__name__),)

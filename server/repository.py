@@ -6,6 +6,7 @@ served.
 """
 
 import logging
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -129,7 +130,7 @@ class Repository:
 
 def _find(path: Path) -> dict[str, dict[int, Path]]:
     """Bundle folders by name and version, good or not."""
-    path = path.absolute()
+    path = Path(os.path.abspath(path))  # ".." has no name of its own
     if not path.is_dir():
         state = "is a file" if path.exists() else "is missing"
         raise BundleError(f"{path} {state}; give a folder of models, models/NAME/VERSION.")

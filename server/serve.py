@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from foretell.runtime import load
-from foretell.server.application import MIB, Application, ServerOptions
+from foretell.server.application import MIB, Application, Ending, ServerOptions
 from foretell.server.listen import check_address
 from foretell.server.repository import Repository
 
@@ -32,8 +32,8 @@ def serve(
     """Load models and serve them until SIGTERM or SIGINT.
 
     The first signal stops the server when the calls in work are done, or the grace is over; a
-    second one at once. Then calls may be cut off, and the process ends with code 1, since a running
-    computation can't be waited for. What happens is logged to stderr.
+    second one at once. The process ends here, with code 1, if calls were cut off; also, with code
+    0, if something is still being computed that nobody waits for. The log goes to stderr.
 
     Args:
         models: A folder of models (models/NAME/VERSION), one model's folder, or one bundle.
@@ -57,10 +57,11 @@ def serve(
     log_to_stderr()
     check_address(options.listen)  # before a load that may take long
     repository = Repository.load(Path(models), partial(load, device=device, threads=threads))
-    if not asyncio.run(_serve(repository, options, on_listening)):
+    ending = asyncio.run(_serve(repository, options, on_listening))
+    if ending is not Ending.CLEAN:  # a computation under way would hold up an ordinary exit
         logging.shutdown()
         sys.stdout.flush()
-        os._exit(1)
+        os._exit(1 if ending is Ending.CUT_OFF else 0)
 
 
 def log_to_stderr() -> None:
@@ -75,7 +76,7 @@ def log_to_stderr() -> None:
 
 async def _serve(
     repository: Repository, options: ServerOptions, on_listening: Callable[[str], None] | None
-) -> bool:
+) -> Ending:
     application = Application(repository, options)
     await application.start()
     stop, hurry = asyncio.Event(), asyncio.Event()
@@ -99,6 +100,6 @@ async def _serve(
         on_listening(application.address)
     await stop.wait()
     _log.info("stopping; requests in work have %g s", options.grace_s)
-    is_clean = await application.stop(hurry)
-    _log.info("stopped" if is_clean else "stopped; some requests were cut off")
-    return is_clean
+    ending = await application.stop(hurry)
+    _log.info(ending.value)
+    return ending

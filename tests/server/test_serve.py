@@ -140,6 +140,16 @@ def test_a_health_watcher_hears_the_news_and_holds_nothing_up(start):
             assert server.end(timeout_s=5) == 0
 
 
+def test_what_nobody_waits_for_holds_nothing_up(start, make_request):
+    with start(delay_s=20) as process:
+        server = Server(process)
+        with grpc.insecure_channel(server.address) as channel, pytest.raises(grpc.RpcError):
+            ForecasterStub(channel).Forecast(make_request({"a": [1, 2]}), timeout=0.5)
+        process.send_signal(signal.SIGTERM)
+        assert server.end(timeout_s=8) == 0
+    assert "nobody waits for what is still being computed" in server.log
+
+
 @pytest.mark.parametrize("how", ["second signal", "grace over"])
 def test_who_can_not_wait_cuts_the_rest_off(start, make_request, how):
     grace_s = 0.5 if how == "grace over" else 30.0
