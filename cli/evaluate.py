@@ -87,7 +87,8 @@ def forecaster(
 def score_table(found: "Evaluation") -> str:
     """Lay out the scores of the model and of SeasonalNaive for people."""
     lines = [
-        f"{found.num_series:,} series, {found.num_windows} windows of {found.horizon} steps, "
+        f"{found.num_series:,} series, {found.num_windows} "
+        f"window{'' if found.num_windows == 1 else 's'} of {found.horizon} steps, "
         f"season of {found.season_length}",
         f"{'':<16}{'MASE':>10}{'sMAPE':>10}{'WQL':>10}{'coverage':>10}",
     ]

@@ -42,7 +42,9 @@ def _lines(manifest: "Manifest") -> "Iterator[tuple[str, str]]":
     for graph in manifest.graphs:
         yield from _graph(graph)
     yield from _facts("config", manifest.config)
-    yield from _facts("training", manifest.training)
+    # The run's record repeats the model's configuration, which stands above.
+    training = {k: v for k, v in manifest.training.items() if v != manifest.config}
+    yield from _facts("training", training)
     yield from _facts("made with", manifest.tool_versions)
     for label, (name, entry) in _labelled("files", sorted(manifest.files.items())):
         yield label, f"{name}  {entry.size_bytes:,} bytes  sha256 {entry.sha256[:12]}"
@@ -68,7 +70,13 @@ def _graph(graph: "GraphSpec") -> "Iterator[tuple[str, str]]":
 
 def _facts(label: str, facts: "Mapping[str, object]") -> "Iterator[tuple[str, str]]":
     for own, (name, value) in _labelled(label, list(facts.items())):
-        yield own, f"{name}: {value}"
+        yield own, f"{name}: {_text(value)}"
+
+
+def _text(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {part}" for key, part in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _labelled(label: str, values: "list[T]") -> "Iterator[tuple[str, T]]":
