@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import grpc
 
 from foretell.data.errors import ForetellError, FrequencyError, OptionError, TableError
-from foretell.protos.trailers import ERROR_KIND
+from foretell.protos.trailers import read_error_kind
 
 _CALLERS_MISTAKES: dict[str, type[ForetellError]] = {
     kind.__name__: kind for kind in (TableError, FrequencyError, OptionError)
@@ -58,7 +58,7 @@ def remote_errors(target: str) -> Iterator[None]:
         yield
     except grpc.RpcError as error:
         details = error.details() or "no details"
-        for key, value in error.trailing_metadata() or ():
-            if key == ERROR_KIND and value in _CALLERS_MISTAKES:
-                raise _CALLERS_MISTAKES[value](details.split("\n")) from error
+        kind = _CALLERS_MISTAKES.get(read_error_kind(error.trailing_metadata()) or "")
+        if kind is not None:
+            raise kind(details.split("\n")) from error
         raise RemoteError(error.code().name, target, details) from error

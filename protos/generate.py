@@ -7,7 +7,6 @@ with everything newer.
 
 import shutil
 import subprocess
-import sys
 import tempfile
 import venv
 from pathlib import Path
@@ -68,4 +67,4 @@ def _generate(python: Path, sources: list[Path], target: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

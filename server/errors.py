@@ -20,7 +20,7 @@ from foretell.data.errors import (
     OptionError,
     TableError,
 )
-from foretell.protos.trailers import ERROR_KIND
+from foretell.protos.trailers import write_error_kind
 
 _log = logging.getLogger(__name__)
 
@@ -106,5 +106,5 @@ async def errors_as_status(method: str, context: grpc.aio.ServicerContext) -> As
             " ".join(str(error).splitlines())[:_MAX_LOG_CHARACTERS],
             exc_info=is_fault,
         )
-        trailers = () if is_fault else ((ERROR_KIND, type(error).__name__),)
+        trailers = () if is_fault else write_error_kind(error)
         await context.abort(code, text, trailers)
