@@ -33,6 +33,7 @@ _NUMBER = {
 }
 _COMMA_NUMBER = r"\s*[+-]?[\d.]*,\d+\s*"
 _HEAD_BYTES = 1 << 20
+_NAMED = 12  # columns named one by one before "and 20 more"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -206,7 +207,8 @@ def _split_header(
 
 def _columns_found(separator: str, names: list[str]) -> str:
     spelled = SEPARATORS.get(separator, repr(separator))
-    return f"the columns {', '.join(map(repr, names))} when split at {spelled}"
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"the columns {', '.join(map(repr, names[:_NAMED]))}{more} when split at {spelled}"
 
 
 def _parse_csv(

@@ -20,6 +20,8 @@ from foretell.data.panel import Rows
 from foretell.data.stamps import Stamps, read_stamps
 from foretell.data.values import RowProblem, read_numbers
 
+_NAMED = 12  # columns named one by one before "and 20 more"
+
 
 def read_rows(df: pd.DataFrame, columns: Columns) -> Rows:
     """Read a long table of history: one row a series and step.
@@ -188,4 +190,6 @@ def _missing_column(df: pd.DataFrame, name: str) -> str:
     hint = f" Did you mean {close[0]!r}?" if close else ""
     if name in df.index.names:
         hint = " It is the index: use df.reset_index()."
-    return f"the table has no column {name!r}; it has {', '.join(map(repr, there))}.{hint}"
+    more = f" and {len(there) - _NAMED} more" if len(there) > _NAMED else ""
+    listed = ", ".join(map(repr, there[:_NAMED])) + more
+    return f"the table has no column {name!r}; it has {listed}.{hint}"

@@ -195,13 +195,15 @@ def _read_text(column: pd.Series, time_zone: str | None) -> Stamps:
     if len(offsets) == 2:
         raise TableError(_mixed_offsets(column))
     is_zoned = offsets == {True}
-    iso = np.array(
-        [text if match else "" for text, match in zip(texts, matches, strict=True)], dtype=object
-    )
+    pairs = list(zip(texts, matches, strict=True))
+    iso = np.array([text if match else "" for text, match in pairs], dtype=object)
     dates = pd.to_datetime(pd.Series(iso), format="ISO8601", errors="coerce", utc=is_zoned)
     values, beyond = _nanoseconds(pd.DatetimeIndex(dates))
+    # Older versions of pandas don't read years that nanoseconds don't reach.
+    years = np.array([int(text[:4]) if match else 2000 for text, match in pairs])
+    beyond |= dates.isna().to_numpy() & ((years < 1678) | (years > 2261))
     blank = np.array([not text for text in texts])
-    wrong = dates.isna().to_numpy() & ~blank
+    wrong = dates.isna().to_numpy() & ~blank & ~beyond
     problems = _row_problems(column, blank[codes], beyond[codes], wrong[codes])
     zone = (time_zone or "UTC") if is_zoned else None
     return Stamps(values[codes], "zoned" if is_zoned else "naive", zone, problems)

@@ -56,10 +56,12 @@ def read_numbers(
     if kind in "iuf":
         values = column.to_numpy(dtype=np.float64, na_value=np.nan)
         return _bounded(values, column)
-    if kind == "O" and not isinstance(column.dtype, pd.StringDtype):
-        return _read_objects(column)
-    if isinstance(column.dtype, pd.StringDtype):
+    # Text is an object in older versions of pandas, and may be one in newer ones.
+    objects = pd.api.types.infer_dtype(column, skipna=True) if kind == "O" else None
+    if isinstance(column.dtype, pd.StringDtype) or objects == "string":
         raise TableError(_text_column(column))
+    if objects is not None:
+        return _read_objects(column, objects)
     found = "truth values" if kind == "b" else f"the type {column.dtype}"
     raise TableError(f"column {column.name!r} holds {found}; it must hold numbers.")
 
@@ -75,12 +77,12 @@ def _plain(column: pd.Series) -> pd.Series:
 
 
 def _read_objects(
-    column: pd.Series,
+    column: pd.Series, kind: str
 ) -> tuple[Float64[np.ndarray, " N"], list[RowProblem]]:
     objects = column.to_numpy(dtype=object)
     blank = column.isna().to_numpy()
     values = np.full(len(objects), np.nan)
-    if pd.api.types.infer_dtype(column, skipna=True) in _NUMBER_OBJECTS:
+    if kind in _NUMBER_OBJECTS:
         values[~blank] = objects[~blank].astype(np.float64)
         return _bounded(values, column)
     wrong = []

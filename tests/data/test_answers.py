@@ -90,9 +90,7 @@ def test_levels_name_their_columns_without_rounding(level: float, name: str) -> 
 
 
 def test_column_names_that_collide_are_refused() -> None:
-    with pytest.raises(
-        OptionError, match=r"columns named 'forecast' twice; name .*id_col"
-    ):
+    with pytest.raises(OptionError, match=r"columns named 'forecast' twice; name .*id_col"):
         forecast_table(answer(pd.Index(["a"])), id_col="forecast")
 
 

@@ -114,23 +114,30 @@ def test_all_problems_of_a_series_are_told_and_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ids", "dtype"),
+    "ids",
     [
-        (pd.Series([17, 17, 4, 4]), "int64"),
-        (pd.Series(["b", "b", "a", "a"], dtype="str"), "str"),
-        (pd.Series(["b", "b", "a", "a"], dtype=object), "object"),
-        (pd.Series([("x", 1), ("x", 1), ("y", 2), ("y", 2)]), "object"),
-        (pd.Series(["1", "1", 1, 1], dtype=object), "object"),
-        (pd.Series(pd.Categorical(["b", "b", "a", "a"], categories=["z", "b", "a"])), "category"),
-        (pd.Series(DAYS[[3, 3, 0, 0]]), "datetime64[us]"),
+        pd.Series([17, 17, 4, 4]),
+        pd.Series([17, 17, 4, 4], dtype="Int64"),
+        pd.Series(["b", "b", "a", "a"], dtype="str"),
+        pd.Series(["b", "b", "a", "a"], dtype=object),
+        pd.Series([("x", 1), ("x", 1), ("y", 2), ("y", 2)]),
+        pd.Series(["1", "1", 1, 1], dtype=object),
+        pd.Series(DAYS[[3, 3, 0, 0]]),
     ],
+    ids=lambda ids: str(ids.dtype),
 )
-def test_ids_keep_their_type_and_order_of_appearance(ids: pd.Series, dtype: str) -> None:
+def test_ids_keep_their_type_and_order_of_appearance(ids: pd.Series) -> None:
     rows = read_rows(frame(ids=ids), Columns())
     assert rows.ids.tolist() == [ids[0], ids[2]]
-    assert str(rows.ids.dtype).startswith(dtype[:10])
-    if dtype == "category":
-        assert "z" not in rows.ids.categories, "an unused category makes no series"
+    assert rows.ids.dtype == ids.dtype
+
+
+def test_an_unused_category_makes_no_series() -> None:
+    ids = pd.Series(pd.Categorical(["b", "b", "a", "a"], categories=["z", "b", "a"]))
+    found = read_rows(frame(ids=ids), Columns()).ids
+    assert found.tolist() == ["b", "a"]
+    assert found.dtype == "category"
+    assert "z" not in found.categories
 
 
 @pytest.mark.parametrize("blank", [None, np.nan, "", "  "])
