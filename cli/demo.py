@@ -25,10 +25,10 @@ _MODEL = "air_passengers"
 
 
 def demo(
-    output: Annotated[Path, typer.Option(help="Folder for everything the demo makes.")] = Path(
-        "demo"
-    ),
-    steps: Annotated[int, typer.Option(min=1, help="Training steps.")] = 600,
+    output: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder for everything the demo makes.")
+    ] = Path("demo"),
+    steps: Annotated[int, typer.Option(metavar="N", min=1, help="Training steps.")] = 600,
 ) -> None:
     """Take the tour: train, export, serve, ask over gRPC, draw.
 

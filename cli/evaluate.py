@@ -32,12 +32,18 @@ def _group() -> None:
 def forecaster(
     data: parameters.Data,
     horizon: parameters.Horizon,
-    model: Annotated[Path, typer.Option(help="Bundle, or model folder (its newest version).")],
+    model: Annotated[
+        Path, typer.Option(metavar="PATH", help="Bundle, or model folder (its newest version).")
+    ],
     windows: Annotated[
-        int, typer.Option(min=1, help="Windows, one horizon apart, the last at the end.")
+        int,
+        typer.Option(metavar="N", min=1, help="Windows, one horizon apart, the last at the end."),
     ] = 1,
     season_length: Annotated[
-        int | None, typer.Option(min=1, help="Season of MASE and SeasonalNaive. [the model's]")
+        int | None,
+        typer.Option(
+            metavar="STEPS", min=1, help="Season of MASE and SeasonalNaive. [the model's]"
+        ),
     ] = None,
     freq: parameters.Freq = None,
     id_col: parameters.IdCol = "unique_id",

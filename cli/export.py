@@ -15,11 +15,14 @@ EXAMPLE = "Example: foretell export runs/demand --output models/demand/1"
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="Folder that foretell train wrote.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder that foretell train wrote.")],
     output: Annotated[
-        Path, typer.Option(help="Where the bundle shall stand: models/NAME/VERSION.")
+        Path,
+        typer.Option(metavar="PATH", help="Where the bundle shall stand: models/NAME/VERSION."),
     ],
-    precision: Annotated[str, typer.Option(help="Precision of the weights: fp32.")] = "fp32",
+    precision: Annotated[
+        str, typer.Option(metavar="fp32", help="Precision of the weights: fp32.")
+    ] = "fp32",
     overwrite: parameters.Overwrite = False,
 ) -> None:
     """Export a trained model to ONNX, and prove parity.

@@ -22,7 +22,10 @@ def forecast(
     data: parameters.Data,
     horizon: parameters.Horizon,
     model: Annotated[
-        str | None, typer.Option(help="Bundle or model folder; with --server a model's name.")
+        str | None,
+        typer.Option(
+            metavar="PATH|NAME", help="Bundle or model folder; with --server a model's name."
+        ),
     ] = None,
     server: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Let this server compute.")
@@ -34,14 +37,17 @@ def forecast(
         str | None, typer.Option(metavar="P,P,...", help="Central intervals in percent: 80,95.")
     ] = None,
     output: Annotated[
-        str, typer.Option(help="A file .csv, .csv.gz or .parquet, or - for CSV on stdout.")
+        str,
+        typer.Option(
+            metavar="FILE", help="A file .csv, .csv.gz or .parquet, or - for CSV on stdout."
+        ),
     ] = "-",
     freq: parameters.Freq = None,
     future: Annotated[
         str | None, typer.Option(metavar="FILE", help="Known-future covariates over the horizon.")
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw up to six series: .png, .svg or .pdf.")
+        Path | None, typer.Option(metavar="FILE", help="Draw up to six series: .png, .svg or .pdf.")
     ] = None,
     id_col: parameters.IdCol = "unique_id",
     time_col: parameters.TimeCol = "ds",

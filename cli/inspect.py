@@ -17,7 +17,9 @@ _LABEL_WIDTH = 20
 
 
 def inspect(
-    bundle: Annotated[Path, typer.Argument(help="Bundle, or model folder (its newest version).")],
+    bundle: Annotated[
+        Path, typer.Argument(metavar="BUNDLE", help="Bundle, or model folder (its newest version).")
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
 ) -> None:
     """Show what a model is: purpose, inputs, outputs, provenance.

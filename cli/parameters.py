@@ -14,31 +14,39 @@ if TYPE_CHECKING:
     from foretell.jobs.doors import OpenDoor
 
 Data = Annotated[
-    str, typer.Argument(help="Table in long format: CSV, CSV.GZ, Parquet, or - for CSV on stdin.")
+    str,
+    typer.Argument(
+        metavar="DATA", help="Table in long format: CSV, CSV.GZ, Parquet, or - for CSV on stdin."
+    ),
 ]
 Horizon = Annotated[str, typer.Option(metavar="STEPS", help=f"Steps ahead, 1 to {MAX_HORIZON:,}.")]
 Freq = Annotated[
     str | None,
     typer.Option(
-        help="Frequency: a pandas alias (h, D, W, MS, ...) or an integer step. [inferred]"
+        metavar="FREQ",
+        help="Frequency: a pandas alias (h, D, W, MS, ...) or an integer step. [inferred]",
     ),
 ]
-IdCol = Annotated[str, typer.Option(help="Column of the series' id.")]
-TimeCol = Annotated[str, typer.Option(help="Column of the time stamp.")]
-TargetCol = Annotated[str, typer.Option(help="Column of the value to forecast.")]
+IdCol = Annotated[str, typer.Option(metavar="NAME", help="Column of the series' id.")]
+TimeCol = Annotated[str, typer.Option(metavar="NAME", help="Column of the time stamp.")]
+TargetCol = Annotated[str, typer.Option(metavar="NAME", help="Column of the value to forecast.")]
 TimeZone = Annotated[
-    str | None, typer.Option(help="Zone in which days and months step, such as Europe/Berlin.")
+    str | None,
+    typer.Option(metavar="ZONE", help="Zone in which days and months step, such as Europe/Berlin."),
 ]
 Separator = Annotated[
-    str | None, typer.Option(help="CSV separator: , ; or tab. [found if unambiguous]")
+    str | None,
+    typer.Option(metavar="SIGN", help="CSV separator: , ; or tab. [found if unambiguous]"),
 ]
-Decimal = Annotated[str, typer.Option(help="Decimal sign of CSV numbers.")]
+Decimal = Annotated[str, typer.Option(metavar="SIGN", help="Decimal sign of CSV numbers.")]
 DateFormat = Annotated[
-    str | None, typer.Option(help="Format of CSV dates, such as %d/%m/%Y. [ISO, or found]")
+    str | None,
+    typer.Option(metavar="FORMAT", help="Format of CSV dates, such as %d/%m/%Y. [ISO, or found]"),
 ]
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where to compute.")]
 Threads = Annotated[
-    int | None, typer.Option(min=1, help="Compute threads. [the cores this process may use]")
+    int | None,
+    typer.Option(metavar="N", min=1, help="Compute threads. [the cores this process may use]"),
 ]
 AllowOtherFrequency = Annotated[
     bool, typer.Option("--allow-other-frequency", help="Take other data than the model's.")

@@ -12,19 +12,26 @@ EXAMPLE = "Example: foretell serve models/ --listen 0.0.0.0:8001"
 
 def serve(
     models: Annotated[
-        Path, typer.Argument(help="Folder of models (models/NAME/VERSION), or one of its parts.")
+        Path,
+        typer.Argument(
+            metavar="MODELS", help="Folder of models (models/NAME/VERSION), or one of its parts."
+        ),
     ],
     listen: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")
     ] = "127.0.0.1:8001",
     device: parameters.Device = "auto",
     threads: parameters.Threads = None,
-    workers: Annotated[int, typer.Option(min=1, help="Requests computed at a time.")] = 2,
+    workers: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Requests computed at a time.")
+    ] = 2,
     max_message_mib: Annotated[
-        int, typer.Option(min=1, max=2047, help="Largest request and answer, in MiB.")
+        int,
+        typer.Option(metavar="MIB", min=1, max=2047, help="Largest request and answer, in MiB."),
     ] = 64,
     grace_s: Annotated[
-        float, typer.Option(min=0, help="Seconds for requests in work when stopped.")
+        float,
+        typer.Option(metavar="SECONDS", min=0, help="Seconds for requests in work when stopped."),
     ] = 30.0,
 ) -> None:
     """Serve models over gRPC until SIGTERM or Ctrl-C.

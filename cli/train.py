@@ -33,12 +33,15 @@ def forecaster(
     freq: Annotated[
         str,
         typer.Option(
+            metavar="FREQ",
             help="Frequency: a pandas alias (h, D, W, MS, ...), an integer step, or any: each "
-            "series its own."
+            "series its own.",
         ),
     ],
     horizon: parameters.Horizon,
-    output: Annotated[Path, typer.Option(help="Folder of the run: weights, checkpoint, log.")],
+    output: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder of the run: weights, checkpoint, log.")
+    ],
     future_covariates: Annotated[
         str | None, typer.Option(metavar="A,B,...", help="Columns known for the horizon too.")
     ] = None,
@@ -49,38 +52,51 @@ def forecaster(
         str | None, typer.Option(metavar="A,B,...", help="Columns constant within a series.")
     ] = None,
     holdout: Annotated[
-        int, typer.Option(min=0, help="Last steps of each series that are not trained on.")
+        int,
+        typer.Option(metavar="N", min=0, help="Last steps of each series that are not trained on."),
     ] = 0,
-    steps: Annotated[int, typer.Option(min=1, help="Optimiser steps.")] = 2000,
-    batch_size: Annotated[int, typer.Option(min=1, help="Windows a step.")] = 64,
-    learning_rate: Annotated[float, typer.Option(help="Peak of the schedule.")] = 1e-3,
+    steps: Annotated[int, typer.Option(metavar="N", min=1, help="Optimiser steps.")] = 2000,
+    batch_size: Annotated[int, typer.Option(metavar="N", min=1, help="Windows a step.")] = 64,
+    learning_rate: Annotated[float, typer.Option(metavar="X", help="Peak of the schedule.")] = 1e-3,
     patch: Annotated[
-        int | None, typer.Option(min=1, help="Steps a patch. [fits the season]")
+        int | None, typer.Option(metavar="N", min=1, help="Steps a patch. [fits the season]")
     ] = None,
     context: Annotated[
-        int | None, typer.Option(min=1, help="Past steps to look at. [about 512]")
+        int | None, typer.Option(metavar="N", min=1, help="Past steps to look at. [about 512]")
     ] = None,
-    d_model: Annotated[int, typer.Option(min=2, help="Width of a token.")] = 128,
-    layers: Annotated[int, typer.Option(min=1, help="Causal blocks.")] = 4,
-    heads: Annotated[int, typer.Option(min=1, help="Attention heads.")] = 4,
+    d_model: Annotated[int, typer.Option(metavar="N", min=2, help="Width of a token.")] = 128,
+    layers: Annotated[int, typer.Option(metavar="N", min=1, help="Causal blocks.")] = 4,
+    heads: Annotated[int, typer.Option(metavar="N", min=1, help="Attention heads.")] = 4,
     d_ff: Annotated[
-        int | None, typer.Option(min=1, help="Width of feed-forward layers. [2 d-model]")
+        int | None,
+        typer.Option(metavar="N", min=1, help="Width of feed-forward layers. [2 d-model]"),
     ] = None,
-    norm: Annotated[str, typer.Option(help="layer or rms.")] = "layer",
+    norm: Annotated[str, typer.Option(metavar="layer|rms", help="Normalisation.")] = "layer",
     post_norm: Annotated[
         bool, typer.Option("--post-norm", help="Normalise after each sum, not before a layer.")
     ] = False,
-    activation: Annotated[str, typer.Option(help="swiglu or relu.")] = "swiglu",
-    positions: Annotated[str, typer.Option(help="rotary or sinusoidal.")] = "rotary",
-    dropout: Annotated[float, typer.Option(help="Share dropped in training, [0, 1).")] = 0.0,
-    precision: Annotated[str, typer.Option(help="Of training: fp32 or bf16.")] = "fp32",
+    activation: Annotated[
+        str, typer.Option(metavar="swiglu|relu", help="Of feed-forward layers.")
+    ] = "swiglu",
+    positions: Annotated[
+        str, typer.Option(metavar="rotary|sinusoidal", help="Of tokens.")
+    ] = "rotary",
+    dropout: Annotated[
+        float, typer.Option(metavar="X", help="Share dropped in training, [0, 1).")
+    ] = 0.0,
+    precision: Annotated[
+        str, typer.Option(metavar="fp32|bf16", help="Of products in training.")
+    ] = "fp32",
     patience: Annotated[
-        int, typer.Option(min=0, help="Stop after so many validations without gain; 0 never.")
+        int,
+        typer.Option(
+            metavar="N", min=0, help="Stop after so many validations without gain; 0 never."
+        ),
     ] = 0,
     no_validation: Annotated[
         bool, typer.Option("--no-validation", help="Train on all, choose no best weights.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Fixes weights and batches.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Fixes weights and batches.")] = 0,
     skip_refused: Annotated[
         bool, typer.Option("--skip-refused", help="Leave out series that can't be used.")
     ] = False,

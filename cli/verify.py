@@ -14,7 +14,9 @@ EXAMPLE = "Example: foretell verify models/demand/1"
 
 
 def verify(
-    bundle: Annotated[Path, typer.Argument(help="Bundle, or model folder (its newest version).")],
+    bundle: Annotated[
+        Path, typer.Argument(metavar="BUNDLE", help="Bundle, or model folder (its newest version).")
+    ],
     device: parameters.Device = "auto",
     threads: parameters.Threads = None,
 ) -> None:
