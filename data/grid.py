@@ -197,7 +197,9 @@ def _fitting(table: SortedRows, series: int, refused: Frequency) -> str:
     try:
         fitting = infer(stamps, rows.stamp_kind, rows.time_zone)
     except FrequencyError:
-        return ""
+        # Local midnights in UTC are 23 or 25 hours apart twice a year.
+        whole_days = refused.same_rhythm(Frequency("D")) and rows.stamp_kind == "zoned"
+        return " If they keep a local time of day, give its time_zone." if whole_days else ""
     return "" if fitting == refused else f" {fitting.alias!r} fits."
 
 
@@ -225,12 +227,14 @@ def _refuse_sparse(
     refused: Refused,
 ) -> None:
     sparse = (lengths > LONG_GRID) & (table.counts < LEAST_SHARE * lengths)
+    sparse |= (lengths < 1) & (table.counts > 0)  # nanoseconds over centuries overflow
     for series in np.flatnonzero(sparse & refused.alive()).tolist():
         refused.add(
             series,
-            f"its {table.counts[series]} rows spread over {lengths[series]:,} steps of "
-            f"{str(frequencies[series])!r} from {table.name(table.first[series])} on; correct "
-            "stray stamps, or give the frequency (freq).",
+            f"its {table.counts[series]} rows from {table.name(table.first[series])} to "
+            f"{table.name(table.last[series])} leave nearly all steps of "
+            f"{str(frequencies[series])!r} empty; correct stray stamps, or give the frequency "
+            "(freq).",
         )
 
 

@@ -25,7 +25,7 @@ _UNIT_NS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 # Two days are kept free at both ends, so that the local clock of any zone can be written too.
 _LAST_NS = 2**63 - 1 - 2 * DAY_NS
 # Differences of steps must not overflow.
-_LAST_STEP = 2**62
+_LAST_STEP = 2**61
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def _read_whole(column: pd.Series) -> Stamps:
         row = int(broken[0])
         raise TableError(
             f"time column {column.name!r} holds {column.iloc[row]} in {row_name(row)}; "
-            "steps must be whole numbers within ±2**62 (±2**53 beside blanks)."
+            "steps must be whole numbers within ±2**61 (±2**53 beside blanks)."
         )
     steps = values.astype(np.int64)
     _refuse_dates_as_integers(column, steps[~blank])

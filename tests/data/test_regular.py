@@ -169,7 +169,12 @@ def test_covariates_and_static_columns_stay_with_their_rows_and_series() -> None
             "h",
             "2024-01-01 01:30 is off the grid of 'h' that starts at 2024-01-01;",
         ),
-        (["1900-01-01", "2024-01-01 05:00"], "h", "its 2 rows spread over 1,086,9.. steps of 'h'"),
+        (["1700-01-01 05:00", "2250-01-01 06:00"], None, "leave nearly all steps of '.*' empty"),
+        (
+            ["1900-01-01", "2024-01-01 05:00"],
+            "h",
+            "its 2 rows from 1900-01-01 to 2024-01-01 05:00 leave nearly all steps of 'h' empty",
+        ),
         (
             ["2261-01-01", "2261-02-01"],
             "MS",
@@ -197,6 +202,18 @@ def test_the_same_local_time_twice_in_a_day_is_two_rows_in_one_step() -> None:
     assert (
         "02:30+02:00 and 2024-10-27 02:30+01:00 fall into one step" in reasons(panel(df, "D"))["a"]
     )
+
+
+def test_local_midnights_in_utc_need_their_time_zone_and_are_told_so() -> None:
+    stamps = pd.date_range("2024-03-25", periods=14, freq="D", tz="Europe/Berlin")
+    df = pd.DataFrame({"unique_id": "a", "ds": stamps.strftime("%Y-%m-%dT%H:%M%z"), "y": 1.0})
+    for freq in (None, "D"):
+        assert (
+            "If they keep a local time of day, give its time_zone." in reasons(panel(df, freq))["a"]
+        )
+    rows = read_rows(df, Columns(time_zone="Europe/Berlin"))
+    found = regularise(rows, options=ForecastOptions(horizon=2))
+    assert found.frequencies[0].alias == "D"
 
 
 @pytest.mark.parametrize("freq", [None, "h"])
