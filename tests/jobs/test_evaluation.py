@@ -144,3 +144,20 @@ def test_different_seasons_are_refused_not_mixed(stand_in):
     with pytest.raises(OptionError, match=r"seasons of \[7, 24\] steps; give --season-length"):
         run(table, stand_in())
     assert run(table, stand_in(), season_length=7).num_series == 2
+
+
+@pytest.mark.parametrize(
+    "stamps",
+    [
+        pd.date_range("2024-03-29", periods=80, freq="h", tz="Europe/Berlin"),
+        range(100, 500, 5),
+        pd.bdate_range("2024-01-01", periods=80),
+    ],
+    ids=["zoned over the spring change", "integer steps", "business days"],
+)
+def test_every_kind_of_stamp_is_cut_on_its_grid(stand_in, stamps):
+    """The line goes on by one a step; a window that is off by a step shows as an error."""
+    line = pd.DataFrame({"unique_id": "a", "ds": stamps, "y": np.arange(80.0)})
+    model = stand_in(lambda context, horizon: context[-1] + 1 + np.arange(horizon))
+    found = run(line, model, horizon=6, num_windows=4)
+    assert (found.num_windows, found.scores[0].mase) == (4, 0)
