@@ -12,7 +12,7 @@ import pandas as pd
 from jaxtyping import Bool, Int64
 
 from foretell.data.errors import TableError
-from foretell.data.values import RowProblem, row_name
+from foretell.data.values import RowProblem, row_name, without_categories
 from foretell.data.zones import DAY_NS, StampKind, check_zone
 
 # Years and months in full, with - or /, and as much of the time and offset as there is.
@@ -69,9 +69,8 @@ def read_stamps(column: pd.Series, time_zone: str | None = None) -> Stamps:
 
 def _plain(column: pd.Series) -> pd.Series:
     """Unwrap categories, Arrow types and periods, and objects of one kind."""
+    column = without_categories(column)
     dtype = column.dtype
-    if isinstance(dtype, pd.CategoricalDtype):
-        return _plain(column.astype(dtype.categories.dtype))
     if isinstance(dtype, pd.ArrowDtype):
         arrow = column.array.__arrow_array__()
         return _plain(pd.Series(arrow.to_pandas(date_as_object=False), name=column.name))
@@ -90,6 +89,9 @@ def _plain_objects(column: pd.Series) -> pd.Series:
     if kind == "string":
         return column
     if kind == "integer":
+        too_far = np.flatnonzero([abs(step) > _LAST_STEP for step in column.fillna(0)])
+        if too_far.size:
+            raise TableError(_no_step(column, int(too_far[0])))
         return column.astype("Int64")
     if kind == "period":
         return _plain(column.astype(pd.PeriodDtype(present.iloc[0].freq)))
@@ -149,14 +151,17 @@ def _read_whole(column: pd.Series) -> Stamps:
         values = column.to_numpy(np.uint64 if column.dtype.kind == "u" else np.int64)
         broken = np.flatnonzero((values > _LAST_STEP) | (values < -_LAST_STEP))
     if broken.size:
-        row = int(broken[0])
-        raise TableError(
-            f"time column {column.name!r} holds {column.iloc[row]} in {row_name(row)}; "
-            "steps must be whole numbers within ±2**61 (±2**53 beside blanks)."
-        )
+        raise TableError(_no_step(column, int(broken[0])))
     steps = values.astype(np.int64)
     _refuse_dates_as_integers(column, steps[~blank])
     return Stamps(steps, "integer", None, _row_problems(column, blank))
+
+
+def _no_step(column: pd.Series, row: int) -> str:
+    return (
+        f"time column {column.name!r} holds {column.iloc[row]} in {row_name(row)}; "
+        "steps must be whole numbers within ±2**61 (±2**53 beside blanks)."
+    )
 
 
 def _refuse_dates_as_integers(column: pd.Series, steps: Int64[np.ndarray, " m"]) -> None:

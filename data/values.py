@@ -66,10 +66,19 @@ def read_numbers(
     raise TableError(f"column {column.name!r} holds {found}; it must hold numbers.")
 
 
+def without_categories(column: pd.Series) -> pd.Series:
+    """Turn a categorical column into one of its categories' type; any other comes back."""
+    if not isinstance(column.dtype, pd.CategoricalDtype):
+        return column
+    try:
+        return column.astype(column.dtype.categories.dtype)
+    except ValueError:  # blanks among integers
+        return column.astype(object)
+
+
 def _plain(column: pd.Series) -> pd.Series:
     """Unwrap categories and Arrow types whose content is numbers or objects."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        column = column.astype(column.dtype.categories.dtype)
+    column = without_categories(column)
     if isinstance(column.dtype, pd.ArrowDtype) and column.dtype.kind not in "iufb":
         text = pd.api.types.is_string_dtype(column.dtype)
         column = column.astype("string" if text else object)

@@ -52,6 +52,7 @@ def test_the_same_numbers_of_any_type_are_the_same_rows(y: pd.Series) -> None:
     [
         pd.Series([1, None, 3, np.nan]),
         pd.Series([1, None, 3, None], dtype="Int64"),
+        pd.Series(pd.Categorical([1, None, 3, None])),
         pd.Series([1, None, 3, None], dtype="int64[pyarrow]"),
         pd.Series([1, None, 3, pd.NA], dtype=object),
         pd.Series([Decimal(1), None, 3, " "], dtype=object),
