@@ -84,16 +84,20 @@ def test_a_host_with_one_address_that_works_is_enough(monkeypatch):
     assert check_address("both.test:0") == "both.test:0"
 
 
+def server_threads():
+    return {thread for thread in threading.enumerate() if thread.name == "foretell-server"}
+
+
 def test_a_server_that_cannot_listen_leaves_nothing_behind(taken_port, make_forecaster):
     repository = Repository([Model("demand", 1, make_forecaster())])
     options = ServerOptions(listen=f"127.0.0.1:{taken_port}")
-    before = set(threading.enumerate())
+    before = server_threads()
     with (
         pytest.raises(ListenError, match="in use"),
         serve_in_background(repository, options),
     ):
         pass
-    assert set(threading.enumerate()) <= before
+    assert server_threads() == before
 
 
 def test_options_out_of_range_are_all_told():
