@@ -1,5 +1,7 @@
-"""The command line in this process: what a shell would see of it."""
+"""The command line as a shell would see it."""
 
+import subprocess
+import sys
 from dataclasses import dataclass
 
 import pytest
@@ -16,7 +18,7 @@ class Ended:
 
 @pytest.fixture
 def foretell(capsys, monkeypatch, tmp_path):
-    """Run a command line in an empty folder; a traceback fails the test."""
+    """Run a command line here, in an empty folder; a traceback fails the test."""
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments: object) -> Ended:
@@ -25,5 +27,18 @@ def foretell(capsys, monkeypatch, tmp_path):
         captured = capsys.readouterr()
         assert "Traceback" not in captured.out + captured.err
         return Ended(code, captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture
+def foretell_process(tmp_path):
+    """The same in a process of its own: torch can't export while the tests check its shapes."""
+
+    def call(*arguments: object) -> Ended:
+        command = [sys.executable, "-m", "foretell.cli.main", *map(str, arguments)]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert "Traceback" not in done.stdout + done.stderr, done.stderr
+        return Ended(done.returncode, done.stdout, done.stderr)
 
     return call

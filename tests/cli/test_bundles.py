@@ -33,8 +33,8 @@ def test_inspect_json_is_the_manifest(foretell, copy):
     assert json.loads(ended.out) == json.loads((copy / "manifest.json").read_text())
 
 
-def test_verify_checks_hashes_sample_and_parity(foretell, copy):
-    ended = foretell("verify", copy, "--device", "cpu")
+def test_verify_checks_hashes_sample_and_parity(foretell_process, copy):
+    ended = foretell_process("verify", copy, "--device", "cpu")
     assert ended.code == 0
     assert [line.split()[0] for line in ended.out.splitlines()] == [
         "hashes",
