@@ -5,6 +5,7 @@ Axes: n series, H horizon, F known-future covariates, M rows of the future table
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -78,7 +79,7 @@ class _Filled:
         blank = np.isnan(self.values).any(axis=2)
         return np.where(self.counts == 1, blank, True)
 
-    def describe(self, series: int, step: int) -> str:
+    def describe(self, series: int, step: int | np.int64) -> str:
         count = self.counts[series, step]
         if count != 1:
             return f"has {count} rows" if count else "has no row"
@@ -168,15 +169,26 @@ def _refuse_incomplete(
         frequency, last = frequencies[series], table.last[series : series + 1]
         assert frequency is not None  # a living series has one
         stamps = frequency.after(last, filled.counts.shape[1], table.rows.time_zone)[0]
-        steps = np.flatnonzero(wrong[series]).tolist()
-        names = [f"({table.rows.ids[series]}, {table.name(stamp)})" for stamp in stamps]
         named = listed(
-            [f"{names[step]} {filled.describe(series, step)}" for step in steps], str, _NAMED
+            np.flatnonzero(wrong[series]),
+            partial(_describe_step, table, filled, series, stamps),
+            _NAMED,
         )
         refused.add(
             series,
             f"in the future table, {named}; give each step of the horizon one row with all values.",
         )
+
+
+def _describe_step(
+    table: SortedRows,
+    filled: _Filled,
+    series: int,
+    stamps: Int64[np.ndarray, " H"],
+    step: int | np.int64,
+) -> str:
+    place = f"({table.rows.ids[series]}, {table.name(stamps[step])})"
+    return f"{place} {filled.describe(series, step)}"
 
 
 def _late_rows(

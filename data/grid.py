@@ -11,11 +11,11 @@ import numpy as np
 from jaxtyping import Bool, Int64
 
 from foretell.data.calendar import Frequency
-from foretell.data.errors import FrequencyError, Refusal
+from foretell.data.errors import Refusal
 from foretell.data.ids import id_at
-from foretell.data.inference import infer
+from foretell.data.inference import candidates
 from foretell.data.panel import Rows
-from foretell.data.zones import DAY_NS, describe_stamp
+from foretell.data.zones import DAY_NS, StampKind, describe_stamp
 
 # A stray stamp, such as 1900-01-01 among hours of today, would ask for a million empty steps.
 LONG_GRID = 100_000
@@ -91,6 +91,10 @@ class SortedRows:
         last[filled] = stamps[rows.indptr[1:][filled] - 1]
         return cls(rows, order, stamps, series, counts, first, last)
 
+    def stamps_of(self, series: int) -> Int64[np.ndarray, " k"]:
+        """Take the stamps of one series."""
+        return self.stamps[self.rows.indptr[series] : self.rows.indptr[series + 1]]
+
     def name(self, stamp: int | np.int64) -> str:
         """Write a stamp for a person."""
         return describe_stamp(stamp, self.rows.stamp_kind, self.rows.time_zone)
@@ -124,7 +128,7 @@ def refuse_unusable(table: SortedRows, refused: Refused) -> None:
         refused.add(series, f"{what}; give it at least one value.")
     twice = (table.stamps[1:] == table.stamps[:-1]) & (table.series[1:] == table.series[:-1])
     for series in np.unique(table.series[1:][twice]).tolist():
-        refused.add(series, _repeated(table, table.stamps[table.series == series]))
+        refused.add(series, _repeated(table, table.stamps_of(series)))
 
 
 def _repeated(table: SortedRows, stamps: Int64[np.ndarray, " k"]) -> str:
@@ -179,28 +183,29 @@ def grid_lengths(table: SortedRows, positions: Int64[np.ndarray, " N"]) -> Int64
 def _refuse_off_grid(
     table: SortedRows, frequency: Frequency, rows: Int64[np.ndarray, " k"], refused: Refused
 ) -> None:
-    for series in np.unique(table.series[rows]).tolist():
-        wrong = rows[table.series[rows] == series]
+    if not rows.size:
+        return
+    kind, zone = table.rows.stamp_kind, table.rows.time_zone
+    stepping = candidates(table.stamps, table.rows.indptr, kind, zone)
+    series, starts = np.unique(table.series[rows], return_index=True)
+    for one, wrong in zip(series.tolist(), np.split(rows, starts[1:]), strict=True):
         names = listed(table.stamps[wrong], table.name)
         refused.add(
-            series,
+            one,
             f"{names} {'is' if len(wrong) == 1 else 'are'} off the grid of {frequency.alias!r} "
-            f"that starts at {table.name(table.first[series])}; correct the stamps, or give the "
-            f"frequency they step by (freq).{_fitting(table, series, frequency)}",
+            f"that starts at {table.name(table.first[one])}; correct the stamps, or give the "
+            f"frequency they step by (freq).{_hint(frequency, stepping[one], kind)}",
         )
 
 
-def _fitting(table: SortedRows, series: int, refused: Frequency) -> str:
-    """Name the frequency that would fit: W-MON where W was given for Mondays."""
-    rows = table.rows
-    stamps = table.stamps[rows.indptr[series] : rows.indptr[series + 1]]
-    try:
-        fitting = infer(stamps, rows.stamp_kind, rows.time_zone)
-    except FrequencyError:
-        # Local midnights in UTC are 23 or 25 hours apart twice a year.
-        whole_days = refused.same_rhythm(Frequency("D")) and rows.stamp_kind == "zoned"
-        return " If they keep a local time of day, give its time_zone." if whole_days else ""
-    return "" if fitting == refused else f" {fitting.alias!r} fits."
+def _hint(refused: Frequency, stepping: tuple[Frequency, ...], kind: StampKind) -> str:
+    """Say what was probably meant: W-MON where W was given for Mondays."""
+    if kind == "zoned" and refused.same_rhythm(Frequency("D")):
+        # Local midnights are 23 or 25 hours apart twice a year.
+        return " If they keep a local time of day, give its time_zone."
+    if len(stepping) != 1 or stepping[0] == refused:
+        return ""
+    return f" Most of its rows step by {stepping[0].alias!r}."
 
 
 def _refuse_crowded(

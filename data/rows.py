@@ -128,7 +128,7 @@ class _Table:
             for code, place, count in zip(series, first, counts, strict=True):
                 sentence = problem.describe(int(problem.rows[place]))
                 if count > 1:
-                    sentence += f" So are {count - 1} more of its rows."
+                    sentence += f" So {'is' if count == 2 else 'are'} {count - 1} more of its rows."
                 reasons.setdefault(int(code), []).append(sentence)
         return reasons
 

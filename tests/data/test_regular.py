@@ -162,7 +162,7 @@ def test_covariates_and_static_columns_stay_with_their_rows_and_series() -> None
         (
             ["2024-01-01", "2024-01-08", "2024-01-15"],
             "W",
-            "2024-01-01, 2024-01-08, 2024-01-15 are off the grid of 'W-SUN'.* 'W-MON' fits",
+            "2024-01-01, 2024-01-08, 2024-01-15 are off the grid of 'W-SUN'.* step by 'W-MON'",
         ),
         (
             ["2024-01-01 00:00", "2024-01-01 01:00", "2024-01-01 01:30"],

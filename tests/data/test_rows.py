@@ -111,7 +111,7 @@ def test_all_problems_of_a_series_are_told_and_counted() -> None:
     (reason,) = reasons(read_rows(df, Columns())).values()
     assert "'ds' is blank in row 2" in reason
     assert "'y' is inf in row 1" in reason
-    assert "So are 1 more of its rows." in reason
+    assert "So is 1 more of its rows." in reason
 
 
 @pytest.mark.parametrize(
