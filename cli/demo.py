@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 EXAMPLE = "Example: foretell demo --output demo"
 
 _HORIZON = 12
+_INTERVALS = (50.0, 80.0, 90.0)
 _MODEL = "air_passengers"
 
 
@@ -98,8 +99,8 @@ def _ask(models: Path, past: "pd.DataFrame") -> "pd.DataFrame":
     from foretell.runtime import load
 
     with _server(models) as address, Client(address) as client:
-        answer = client.forecast(past, _HORIZON, level=[50, 80, 95])
-    here = load(models / _MODEL).forecast(past, _HORIZON, level=[50, 80, 95])
+        answer = client.forecast(past, _HORIZON, level=_INTERVALS)
+    here = load(models / _MODEL).forecast(past, _HORIZON, level=_INTERVALS)
     if not answer.equals(here):
         raise ForetellError("the server and this process gave different numbers; please report it.")
     say(f"    {address} answered; in this process the numbers are the same to the last bit")
