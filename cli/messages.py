@@ -9,10 +9,10 @@ from foretell.data.errors import Refusal
 
 MOST_REASONS_SHOWN = 20
 
-_ARGUMENTS = frozenset(
-    ("id_col", "time_col", "target_col", "time_zone", "freq", "future", "date_format")
-    + ("separator", "decimal", "allow_other_frequency", "skip_refused", "device", "threads")
-)
+_ARGUMENTS = {
+    *("id_col", "time_col", "target_col", "time_zone", "freq", "future", "date_format"),
+    *("separator", "decimal", "allow_other_frequency", "skip_refused", "device", "threads"),
+}
 
 
 def say(text: str) -> None:
