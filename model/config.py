@@ -3,11 +3,14 @@
 import dataclasses
 import json
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, TypeVar
 
 from foretell.data.errors import OptionError
 
 DEFAULT_LEVELS = (0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+
+
+Config = TypeVar("Config")
 
 
 class _Json:
@@ -21,7 +24,7 @@ class _Json:
         return values
 
     @classmethod
-    def from_json(cls, values: dict[str, Any]) -> Self:
+    def from_json(cls: type[Config], values: dict[str, Any]) -> Config:
         """Read what `to_json` wrote.
 
         Raises:

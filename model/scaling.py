@@ -62,7 +62,7 @@ def causal_scale(
     reference = torch.where(observed, values, torch.zeros_like(values)).gather(1, first)
     difference = torch.where(observed, values - reference, torch.zeros_like(values))
     count, total, squares = (
-        x.unflatten(1, (-1, patch_length)).sum(dim=2).cumsum(dim=1)
+        x.cumsum(dim=1)[:, patch_length - 1 :: patch_length]
         for x in (observed.to(torch.float64), difference, difference * difference)
     )  # each [B N]
     count = count.clamp(min=1.0)

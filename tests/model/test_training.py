@@ -1,0 +1,171 @@
+"""The training loop: the schedule, clipping, averaging, and a kill that changes nothing."""
+
+import csv
+import math
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from foretell.model.config import TrainingConfig
+from foretell.model.training import TrainingState, learning_rate, train
+
+
+class Line(nn.Module):
+    """y = w·x + b with a squared loss and dropout, so that seeds matter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 1)
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, x, y):
+        error = self.dropout(self.linear(x))[:, 0] - y
+        return (error * error).sum(), torch.tensor(float(len(y)))
+
+
+def batches(step):
+    generator = torch.Generator().manual_seed(step)
+    x = torch.randn(16, 3, generator=generator)
+    return {"x": x, "y": x @ torch.tensor([1.0, -2.0, 0.5]) + 3}
+
+
+CONFIG = {"warmup_steps": 3, "learning_rate": 0.05, "weight_decay": 0.0, "ema_decay": 0.9}
+
+
+def run_training(folder, *, validation=(), resume=False, progress=None, **options):
+    torch.manual_seed(9)
+    line = Line()
+    config = TrainingConfig(**{**CONFIG, "steps": 40, "validate_every": 10, **options})
+    state = train(
+        line,
+        batches,
+        validation=list(validation),
+        config=config,
+        run=folder,
+        resume=resume,
+        progress=progress,
+    )
+    return state, line
+
+
+class Killed(Exception):
+    pass
+
+
+def killer(at: int):
+    def progress(state: TrainingState) -> None:
+        if state.step == at:
+            raise Killed
+
+    return progress
+
+
+@pytest.mark.parametrize("killed_at", [5, 10, 27])
+@pytest.mark.parametrize("validated", [False, True])
+def test_a_killed_run_ends_with_the_weights_of_an_unbroken_one(tmp_path, killed_at, validated):
+    validation = [batches(1000)] if validated else []
+    options = {"checkpoint_every": 5, "validation": validation}
+    _, unbroken = run_training(tmp_path / "whole", **options)
+    with pytest.raises(Killed):
+        run_training(tmp_path / "broken", progress=killer(killed_at), **options)
+    _, resumed = run_training(tmp_path / "broken", resume=True, **options)
+    for name, value in unbroken.state_dict().items():
+        assert torch.equal(value, resumed.state_dict()[name]), name
+    logs = [_log(tmp_path / name) for name in ("whole", "broken")]
+    for lines in logs:
+        for line in lines:
+            del line["steps_per_s"]
+    assert logs[0] == logs[1]
+
+
+def _log(folder):
+    with (folder / "log.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_other_seeds_give_other_weights(tmp_path):
+    _, first = run_training(tmp_path / "a")
+    _, second = run_training(tmp_path / "b", seed=1)
+    assert not torch.equal(first.linear.weight, second.linear.weight)
+
+
+def test_it_learns(tmp_path):
+    state, line = run_training(tmp_path, steps=400, checkpoint_every=400)
+    assert state.step == 400
+    line.eval()
+    loss, count = line(**batches(5000))
+    assert loss / count < 0.3  # 14 before; dropout keeps it from 0
+
+
+def test_the_schedule_climbs_in_a_line_and_falls_in_half_a_cosine():
+    config = TrainingConfig(steps=110, warmup_steps=10, learning_rate=1.0)
+    rates = [learning_rate(step, config) for step in range(110)]
+    assert rates[:10] == pytest.approx([(i + 1) / 10 for i in range(10)])
+    assert rates[10:] == pytest.approx(
+        [0.5 * (1 + math.cos(math.pi * i / 100)) for i in range(100)]
+    )
+
+
+def test_clipping_keeps_the_direction_of_the_gradient():
+    parameter = nn.Parameter(torch.zeros(3))
+    parameter.grad = torch.tensor([3.0, -4.0, 12.0])
+    norm = torch.nn.utils.clip_grad_norm_([parameter], 1.0)
+    assert float(norm) == pytest.approx(13.0)
+    torch.testing.assert_close(parameter.grad * 13, torch.tensor([3.0, -4.0, 12.0]))
+
+
+def test_the_clipped_share_is_told(tmp_path):
+    all_clipped, _ = run_training(tmp_path / "a", clip_norm=1e-6)
+    none_clipped, _ = run_training(tmp_path / "b", clip_norm=1e6)
+    assert (all_clipped.clipped_share, none_clipped.clipped_share) == (1.0, 0.0)
+
+
+def test_patience_ends_the_training_with_the_best_weights(tmp_path):
+    # Validation that the training makes worse: its best is the first.
+    worse = {"x": torch.ones(4, 3), "y": torch.full((4,), -100.0)}
+    state, line = run_training(tmp_path, validation=[worse], steps=200, patience=2)
+    assert state.step == 30
+    assert state.best_step == 10
+    _, short = run_training(tmp_path / "short", validation=[worse], steps=200, patience=0)
+    assert torch.equal(line.linear.weight, short.linear.weight)
+
+
+def test_the_weights_that_are_kept_are_an_average(tmp_path):
+    _, averaged = run_training(tmp_path / "a", steps=10, ema_decay=0.99)
+    _, last = run_training(tmp_path / "b", steps=10, ema_decay=0.0)
+    assert not torch.equal(averaged.linear.weight, last.linear.weight)
+
+
+PROGRAM = """
+import sys, time, torch
+from pathlib import Path
+sys.path.insert(0, {folder!r})
+from test_training import run_training
+
+def progress(state):
+    print(state.step, flush=True)
+    time.sleep(0.02)
+
+run_training(Path({run!r}), checkpoint_every=1, steps=30, resume=True, progress=progress)
+"""
+
+
+def test_kill_9_at_any_moment_loses_nothing(tmp_path):
+    """A checkpoint is either whole or not there, also when the process dies while writing it."""
+    from pathlib import Path
+
+    program = PROGRAM.format(folder=str(Path(__file__).parent), run=str(tmp_path / "killed"))
+    for lines in (7, 13):
+        with subprocess.Popen(
+            [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            for _ in range(lines):
+                process.stdout.readline()
+            process.kill()
+    _, resumed = run_training(tmp_path / "killed", checkpoint_every=1, steps=30, resume=True)
+    _, unbroken = run_training(tmp_path / "whole", checkpoint_every=30, steps=30)
+    assert torch.equal(resumed.linear.weight, unbroken.linear.weight)
