@@ -58,21 +58,25 @@ def export_graph(
     Raises:
         ExportError: The graph has other axes than it should, or non-standard operators.
     """
-    with _quiet():
-        program = torch.onnx.export(
-            module,
-            kwargs=dict(examples),
-            dynamo=True,
-            external_data=False,
-            opset_version=OPSET,
-            input_names=list(signature.inputs),
-            output_names=list(signature.outputs),
-            dynamic_shapes={
-                name: {i: axis for i, axis in enumerate(axes) if isinstance(axis, str)}
-                for name, axes in signature.inputs.items()
-            },
-            verbose=False,
-        )
+    dynamic_shapes = {
+        name: {i: axis for i, axis in enumerate(axes) if isinstance(axis, str)}
+        for name, axes in signature.inputs.items()
+    }
+    try:
+        with _quiet():
+            program = torch.onnx.export(
+                module,
+                kwargs=dict(examples),
+                dynamo=True,
+                external_data=False,
+                opset_version=OPSET,
+                input_names=list(signature.inputs),
+                output_names=list(signature.outputs),
+                dynamic_shapes=dynamic_shapes,
+                verbose=False,
+            )
+    except torch.onnx.OnnxExporterError as error:
+        raise ExportError(f"torch can't export the model as {path.name}: {error}") from error
     assert program is not None
     model = program.model
     _check_axes(model.graph.inputs, signature.inputs)
@@ -85,12 +89,7 @@ def export_graph(
     ClearMetadataAndDocStringPass()(model)
     model.producer_name = "foretell"
     onnx_ir.save(model, path)
-    onnx.checker.check_model(path, full_check=True)
-    foreign = {
-        node.op_type for node in onnx.load(path).graph.node if node.domain not in {"", "ai.onnx"}
-    }
-    if foreign:
-        raise ExportError(f"{path.name} uses operators beyond the standard set: {sorted(foreign)}.")
+    _check_standard(path)
     return GraphSpec(
         file=path.name,
         opset=OPSET,
@@ -103,6 +102,14 @@ def export_graph(
             for value in model.graph.outputs
         ),
     )
+
+
+def _check_standard(path: Path) -> None:
+    onnx.checker.check_model(path, full_check=True)
+    nodes = onnx.load(path).graph.node
+    foreign = {node.op_type for node in nodes if node.domain not in {"", "ai.onnx"}}
+    if foreign:
+        raise ExportError(f"{path.name} uses operators beyond the standard set: {sorted(foreign)}.")
 
 
 def _check_axes(

@@ -105,20 +105,7 @@ def fit_forecaster(
         "options": training.to_json(),
     }
     _prepare(run, inputs, resume=resume, overwrite=overwrite)
-    torch.manual_seed(training.seed)
-    forecaster = Forecaster(model)
-    _measure_inputs(forecaster, data)
-    state = train(
-        ForecasterObjective(forecaster),
-        WindowSampler(data.series, data.limits, model, training, horizon),
-        validation=validation_batches(
-            data.series, data.limits, data.ends, model, horizon, training.batch_size
-        ),
-        config=training,
-        run=run,
-        resume=resume,
-        progress=progress,
-    )
+    forecaster, state = _train(data, model, training, horizon, run, resume, progress)
     record: dict[str, Any] = {
         **inputs,
         "last_stamp": data.last_stamp,
@@ -138,8 +125,34 @@ def fit_forecaster(
         num_parameters=sum(p.numel() for p in forecaster.parameters()),
         refusals=data.refusals,
         state=state,
-        seconds=time.perf_counter() - start,
+        seconds=record["seconds"],
     )
+
+
+def _train(
+    data: TrainingData,
+    model: ForecasterConfig,
+    training: TrainingConfig,
+    horizon: int,
+    run: Path,
+    resume: bool,
+    progress: Progress | None,
+) -> tuple[Forecaster, TrainingState]:
+    torch.manual_seed(training.seed)
+    forecaster = Forecaster(model)
+    _measure_inputs(forecaster, data)
+    state = train(
+        ForecasterObjective(forecaster),
+        WindowSampler(data.series, data.limits, model, training, horizon),
+        validation=validation_batches(
+            data.series, data.limits, data.ends, model, horizon, training.batch_size
+        ),
+        config=training,
+        run=run,
+        resume=resume,
+        progress=progress,
+    )
+    return forecaster, state
 
 
 def _check_options(model: ForecasterConfig, columns: Columns, horizon: int, holdout: int) -> None:

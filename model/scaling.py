@@ -11,6 +11,8 @@ from torch import Tensor
 
 # sinh(20) is 2.4e8: an output can lie that many standard deviations away, and is always finite.
 MAX_ARCSINH = 20.0
+# The square of what goes into arcsinh must be a float32.
+MAX_SCALED = 1e18
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,8 @@ class CausalScale:
         """Return arcsinh of the standardised values; a constant past divides by 1."""
         divisor = torch.where(self.std > 0, self.std, torch.ones_like(self.std))
         centred = values - self.reference[..., None] - self.mean[..., None]
-        return torch.asinh((centred / divisor[..., None]).to(torch.float32))
+        bounded = (centred / divisor[..., None]).clamp(-MAX_SCALED, MAX_SCALED)
+        return torch.asinh(bounded.to(torch.float32))
 
     def unscale(self, scaled: Float[Tensor, "B N P Q"]) -> Float64[Tensor, "B N P Q"]:
         """Return data units; a constant past multiplies by 0 and gives that constant, exactly."""

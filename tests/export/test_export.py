@@ -86,7 +86,7 @@ class TestGraph:
                 return x.reshape(2, 3) + 1
 
         signature = Signature({"x": ("batch", 3)}, {"y": ("batch", 3)})
-        with pytest.raises((ExportError, torch.onnx.ExportError)):
+        with pytest.raises(ExportError, match="torch can't export the model"):
             export_graph(Fixed(), {"x": torch.randn(2, 3)}, signature, tmp_path / "x.onnx")
 
 
