@@ -99,7 +99,7 @@ def prove(
             model,
             {
                 "the graph": lambda inputs: session.run(inputs)["quantiles"],
-                "the runtime": lambda inputs: _through_runtime(session, spec, inputs),
+                "the runtime": lambda inputs: through_runtime(session, spec, inputs),
             },
             provider=session.provider,
             tool_versions=tool_versions(),
@@ -107,7 +107,7 @@ def prove(
         )
 
 
-def _through_runtime(
+def through_runtime(
     session: Session, spec: ForecasterSpec, inputs: dict[str, np.ndarray]
 ) -> Float64[np.ndarray, "n H Q"]:
     """Run the inputs as a panel, padded, cut and batched as every request is."""
