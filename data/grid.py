@@ -17,7 +17,7 @@ from foretell.data.inference import candidates
 from foretell.data.panel import Rows
 from foretell.data.zones import DAY_NS, StampKind, describe_stamp
 
-# A stray stamp, such as 1900-01-01 among hours of today, would ask for a million empty steps.
+# A stray stamp, such as 1900-01-01 among hours of today, makes a grid of a million empty steps.
 LONG_GRID = 100_000
 LEAST_SHARE = 0.01
 _NAMED = 5  # stamps named one by one before "and 20 more"

@@ -60,7 +60,8 @@ class Panel:
         last: Stamp of each series' last row; the forecast starts one step after it.
         stamp_kind: What the stamps are.
         time_zone: As in `Rows`.
-        indptr: Start of each series' steps, and the end.
+        indptr: Start of each series' steps, and the end. The last step is that of `last`; the first
+            that of the first row, or later where a panel is laid only as far back as a model looks.
         target: Data units; NaN where a step is missing or blank.
         context_covariates: Columns in the order future, past; NaN where missing.
         horizon_covariates: Known-future columns over the horizon.

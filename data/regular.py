@@ -22,6 +22,7 @@ def regularise(
     future: Rows | None = None,
     future_names: Sequence[str] = (),
     model_frequency: str = ANY_FREQUENCY,
+    max_steps: int | None = None,
 ) -> Panel:
     """Lay each series on its regular grid.
 
@@ -36,6 +37,9 @@ def regularise(
         future: Known-future covariates; rows outside the horizon are not used.
         future_names: Names of the model's known-future covariates, in order.
         model_frequency: Frequency the model was trained for, or "any".
+        max_steps: At least 1: lay only the last so many steps of each grid, as far as the model
+            looks back, which bounds the memory by series x `max_steps` however far apart rows lie.
+            All rows are checked, and decide the frequency, all the same. None lays whole grids.
 
     Raises:
         FrequencyError: `options.freq` or `model_frequency` is unknown, doesn't fit the kind of
@@ -50,7 +54,7 @@ def regularise(
     positions = lay(table, frequencies, options.horizon, refused)
     known = align_future(table, future, future_names, frequencies, options.horizon, refused)
     keep = refused.alive()
-    indptr, target, covariates = _fill(table, positions, keep)
+    indptr, target, covariates = _fill(table, positions, keep, max_steps)
     return Panel(
         ids=rows.ids[keep],
         frequencies=tuple(
@@ -72,18 +76,23 @@ def regularise(
 
 
 def _fill(
-    table: SortedRows, positions: Int64[np.ndarray, " M"], keep: Bool[np.ndarray, " n"]
+    table: SortedRows,
+    positions: Int64[np.ndarray, " M"],
+    keep: Bool[np.ndarray, " n"],
+    max_steps: int | None,
 ) -> tuple[Int64[np.ndarray, " n1"], Float64[np.ndarray, " N"], Float64[np.ndarray, "N C"]]:
-    """Write the values of the kept series at their steps, NaN everywhere else."""
+    """Write the values of the kept series at their last steps, NaN everywhere else."""
     lengths = grid_lengths(table, positions)[keep]
-    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    laid = lengths if max_steps is None else np.minimum(lengths, max_steps)
+    indptr = np.concatenate([[0], np.cumsum(laid)])
     target, covariates = table.pick(table.rows.target), table.pick(table.rows.covariates)
-    if keep.all() and len(target) == indptr[-1]:  # every step has its row
+    if keep.all() and len(target) == lengths.sum() == indptr[-1]:  # every step has its row
         return indptr, target, covariates
-    starts = np.zeros(len(keep), dtype=np.int64)
+    first, starts = np.zeros((2, len(keep)), dtype=np.int64)
+    first[keep] = lengths - laid  # the first step that is laid
     starts[keep] = indptr[:-1]
-    rows = keep[table.series]
-    steps = (starts[table.series] + positions)[rows]
+    rows = keep[table.series] & (positions >= first[table.series])
+    steps = ((starts - first)[table.series] + positions)[rows]
     target_grid = np.full(indptr[-1], np.nan)
     target_grid[steps] = target[rows]
     covariate_grid = np.full((indptr[-1], covariates.shape[1]), np.nan)

@@ -161,6 +161,7 @@ class Forecaster:
             future=future,
             future_names=self._spec.future_covariates,
             model_frequency=self._spec.frequency,
+            max_steps=self._spec.context_length,
         )
         refused = {refusal.position for refusal in panel.refusals}
         positions = [place for place in rows.positions.tolist() if place not in refused]

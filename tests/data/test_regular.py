@@ -1,5 +1,8 @@
 """Regular grids: in any order and any company, a series gets the grid that it gets alone."""
 
+import itertools
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -33,9 +36,14 @@ def panel(
     horizon: int = 2,
     allow: bool = False,
     columns: Columns | None = None,
+    max_steps: int | None = None,
 ) -> Panel:
-    options = ForecastOptions(horizon=horizon, freq=freq, allow_other_frequency=allow)
-    return regularise(read_rows(df, columns or Columns()), options=options, model_frequency=model)
+    return regularise(
+        read_rows(df, columns or Columns()),
+        options=ForecastOptions(horizon=horizon, freq=freq, allow_other_frequency=allow),
+        model_frequency=model,
+        max_steps=max_steps,
+    )
 
 
 def reasons(found: Panel) -> dict[object, str]:
@@ -130,6 +138,77 @@ def test_a_series_gets_the_same_grid_alone_and_in_company(
         alone = panel(part, freq)
         assert reasons(alone).get(name) == reasons(together).get(name)
         np.testing.assert_array_equal(steps(alone).get(name, []), steps(together).get(name, []))
+
+
+@given(series, st.integers(1, 30), st.sampled_from([None, "D"]))
+def test_a_cropped_grid_is_the_end_of_the_whole_one(
+    content: dict[str, dict[int, float]], max_steps: int, freq: str | None
+) -> None:
+    """Also where nothing is observed in the crop: that is the model's to refuse, not the grid's."""
+    start = pd.Timestamp("2024-01-01")
+    df = pd.DataFrame(
+        [
+            (name, start + pd.Timedelta(days=step), value, step)
+            for name, part in content.items()
+            for step, value in part.items()
+        ],
+        columns=["unique_id", "ds", "y", "price"],
+    )
+    columns = Columns(past_covariates=("price",))
+    whole = panel(df, freq, columns=columns)
+    cropped = panel(df, freq, columns=columns, max_steps=max_steps)
+    for name in ("frequencies", "refusals"):
+        assert getattr(cropped, name) == getattr(whole, name)
+    for name in ("ids", "last", "static"):
+        np.testing.assert_array_equal(getattr(cropped, name), getattr(whole, name))
+    ends = [
+        slice(max(start, end - max_steps), end)
+        for start, end in itertools.pairwise(whole.indptr.tolist())
+    ]
+    assert np.diff(cropped.indptr).tolist() == [end.stop - end.start for end in ends]
+    for name in ("target", "context_covariates"):
+        values = getattr(whole, name)
+        expected = [values[:0], *(values[end] for end in ends)]
+        np.testing.assert_array_equal(getattr(cropped, name), np.concatenate(expected))
+
+
+def test_as_many_rows_as_cropped_steps_are_not_taken_for_a_full_grid() -> None:
+    df = table({"a": (["2024-01-06", "2024-01-16"], [1, 2]), "b": (days("2024-01-06", 2), [3, 4])})
+    found = panel(df, "D", max_steps=2)
+    np.testing.assert_array_equal(steps(found)["a"], [np.nan, 2])
+    np.testing.assert_array_equal(steps(found)["b"], [3, 4])
+
+
+def test_rows_before_the_crop_are_checked_all_the_same() -> None:
+    """Whether a series is refused must not depend on how far back a model looks."""
+    hours = days("2024-03-01", 9, "h")
+    df = table(
+        {
+            "twice": (["2024-02-29"] * 2 + hours, [1.0] * 11),
+            "off": (["2024-02-29 00:30", *hours], [1.0] * 10),
+            "stray": (["1900-01-01", *hours], [1.0] * 10),
+            "seen": (["2024-02-29", *hours], [1.0] + [np.nan] * 9),
+            "blank": (hours, [np.nan] * 9),
+        }
+    )
+    found = panel(df, "h", max_steps=3)
+    assert reasons(found) == reasons(panel(df, "h"))
+    assert list(reasons(found)) == ["twice", "off", "stray", "blank"]
+    assert np.isnan(steps(found)["seen"]).tolist() == [True] * 3
+
+
+def test_rows_far_apart_take_no_more_memory_than_the_steps_that_are_laid() -> None:
+    """45 kilobytes of a request would otherwise become 900 megabytes of empty steps."""
+    count = 1_000
+    df = pd.DataFrame(
+        {"unique_id": np.repeat(np.arange(count), 2), "ds": [0, 99_999] * count, "y": 1.0}
+    )
+    tracemalloc.start()
+    found = panel(df, "1", max_steps=64)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (len(found.ids), len(found.target)) == (count, count * 64)
+    assert peak < 16e6
 
 
 def test_covariates_and_static_columns_stay_with_their_rows_and_series() -> None:

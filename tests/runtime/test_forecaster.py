@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -75,6 +76,23 @@ class TestForecasting:
         """The stand-in's context is 12 steps; what lies before must not count."""
         answer = forecaster.forecast(table(a=[1000] * 30 + [5] * 12, b=[7, 9]), 1)
         assert answer["forecast"].tolist() == [5.0, 8.0]
+
+    def test_rows_far_apart_cost_no_more_than_the_context(self, forecaster: Forecaster) -> None:
+        """A model of a context of 12 steps lays no 100,000: a small request stays small."""
+        count = 200
+        frame = pd.DataFrame(
+            {
+                "unique_id": np.repeat(np.arange(count), 2),
+                "ds": pd.to_datetime(["1960-01-01", "2233-10-14"] * count),
+                "y": [1000.0, 5.0] * count,
+            }
+        )
+        tracemalloc.start()
+        answer = forecaster.forecast(frame, 1, freq="D")
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert answer["forecast"].tolist() == [5.0] * count
+        assert peak < 16e6
 
     def test_padding_is_not_observed(self, forecaster: Forecaster) -> None:
         lengths = range(1, 20)
