@@ -81,7 +81,8 @@ class Checkpoint:
 
     def load(self) -> dict[str, Any]:
         """Restore everything; return what was given to `save`."""
-        saved = torch.load(self.path, weights_only=True, map_location="cpu")
+        device = next(self._module.parameters()).device
+        saved = torch.load(self.path, weights_only=True, map_location=device)
         self._module.load_state_dict(saved["module"])
         self._optimizer.load_state_dict(saved["optimizer"])
         self._average.weights = saved["average"]
