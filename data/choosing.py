@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from foretell.data.calendar import Frequency
+from foretell.data.calendar import MONTH_UNITS, Frequency
 from foretell.data.errors import FrequencyError
 from foretell.data.grid import Refused, SortedRows
 from foretell.data.inference import anchored_at, candidates, explain
@@ -32,7 +32,7 @@ def choose_frequencies(
     found = candidates(table.stamps, rows.indptr, rows.stamp_kind, rows.time_zone)
     frequencies: list[Frequency | None] = []
     for series, fitting in enumerate(found):
-        settled = fitting if len(fitting) == 1 else choice.settle(series, fitting)
+        settled = fitting if choice.is_settled(fitting) else choice.settle(series, fitting)
         frequencies.append(settled[0] if len(settled) == 1 else None)
         if series in refused:
             continue
@@ -62,18 +62,30 @@ class _Choice:
             raise FrequencyError(f"the frequency given is {self.mismatch(given)}")
         return given
 
+    def is_settled(self, fitting: tuple[Frequency, ...]) -> bool:
+        """Whether the rows alone decide: the last day of a month may be its last working day."""
+        if len(fitting) != 1 or self.model is None:
+            return len(fitting) == 1
+        found, model = fitting[0], self.model
+        return (
+            found.unit == model.unit
+            or not {found.unit, model.unit} <= MONTH_UNITS.keys()
+            or not found.same_rhythm(model)
+        )
+
     def settle(self, series: int, fitting: tuple[Frequency, ...]) -> tuple[Frequency, ...]:
         """Let the model's frequency decide where rows don't."""
         if self.model is None:
             return fitting
-        if not fitting:
-            rows = self.table.rows
-            own = anchored_at(
-                self.model, int(self.table.last[series]), rows.stamp_kind, rows.time_zone
-            )
-            return () if own is None else (own,)
-        alike = tuple(frequency for frequency in fitting if frequency.same_rhythm(self.model))
-        return alike or fitting
+        if len(fitting) > 1:
+            alike = tuple(frequency for frequency in fitting if frequency.same_rhythm(self.model))
+            return alike or fitting
+        stamps = self.table.stamps_of(series)
+        if not len(stamps):
+            return fitting
+        rows = self.table.rows
+        own = anchored_at(self.model, stamps, rows.stamp_kind, rows.time_zone)
+        return fitting if own is None else (own,)
 
     def is_other(self, frequency: Frequency) -> bool:
         """Whether the model was trained for another frequency, and that matters."""

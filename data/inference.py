@@ -4,6 +4,7 @@ Axes: N stamps of all series together, n series. A series is `stamps[indptr[i]:i
 rising.
 """
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,27 +66,35 @@ def explain(found: tuple[Frequency, ...], num_rows: int) -> str:
 
 
 def anchored_at(
-    frequency: Frequency, stamp: int, kind: StampKind, time_zone: str | None
+    frequency: Frequency, stamps: Int64[np.ndarray, " k"], kind: StampKind, time_zone: str | None
 ) -> Frequency | None:
-    """Find the frequency of the same rhythm that a lone stamp lies on.
+    """Find the frequency of the same rhythm that a series lies on, if its step is of that rhythm.
 
-    W-SUN becomes W-MON on a Monday. None where there is none: plain steps for a date, or months for
-    a day that is neither first nor last.
+    W-SUN becomes W-MON on a Monday; the last day of a month that is a working day is a BME for BME
+    and an ME for all others. None where there is none: plain steps for a date, or months for a day
+    that is neither first nor last.
+
+    Args:
+        frequency: Whose rhythm, and, where it fits, whose edge of the month.
+        stamps: All stamps of the series, at least one.
+        kind: What the stamps are.
+        time_zone: Zone of the local clock; None where stamps have no zone.
     """
     if frequency.is_integer != (kind == "integer"):
         return None
     if not frequency.is_calendar:
         return frequency
-    day = split_days(np.array([stamp]), time_zone)[0]
+    days = split_days(stamps, time_zone)[0]
     if frequency.unit == "W":
-        return Frequency("W", frequency.multiple, WEEKDAYS[int(day[0] + 3) % 7])
+        return Frequency("W", frequency.multiple, WEEKDAYS[int(days[0] + 3) % 7])
     if frequency.unit not in MONTH_UNITS:
         return frequency
-    months = frequency.multiple * MONTH_UNITS[frequency.unit][0]
-    month = month_numbers(day)
-    for edge in _EDGES:
-        if month_edges(month, edge)[0] == day[0]:
-            return _month_frequency(edge, months, int(month[0]) % 12)
+    length = frequency.multiple * MONTH_UNITS[frequency.unit][0]
+    months = month_numbers(days)
+    own_edge = re.sub("[QY]", "M", frequency.unit)
+    for edge in (own_edge, *_EDGES):
+        if (month_edges(months, edge) == days).all():
+            return _month_frequency(edge, length, int(months[0]) % 12)
     return None
 
 

@@ -136,6 +136,8 @@ def test_the_step_is_the_commonest_and_of_equals_the_smallest(steps: list[int]) 
         ("ME", "2024-02-01", "MS"),
         ("MS", "2024-02-29", "ME"),
         ("ME", "2024-03-29", "BME"),
+        ("BME", "2024-01-31", "BME"),
+        ("BQS", "2024-07-01", "BQS-JUL"),
         ("QE", "2024-01-31", "QE-OCT"),
         ("YE", "2024-07-01", "YS-JUL"),
         ("ME", "2024-02-15", None),
@@ -147,5 +149,5 @@ def test_the_step_is_the_commonest_and_of_equals_the_smallest(steps: list[int]) 
 def test_a_lone_row_takes_the_rhythm_of_the_model_at_its_own_anchor(
     model: str, stamp: str, alias: str | None
 ) -> None:
-    found = anchored_at(Frequency.parse(model), int(ns(stamp)[0]), "naive", None)
+    found = anchored_at(Frequency.parse(model), ns(stamp), "naive", None)
     assert (found and found.alias) == alias
