@@ -23,7 +23,8 @@ LEVELS = (0.1, 0.5, 0.9)
 
 
 def values(*shape, blanks=True):
-    numbers = st.floats(-1e6, 1e6)
+    # Thousandths: a sum of values near 1e-308 would overflow every ratio, here and in the loops.
+    numbers = st.integers(-(10**9), 10**9).map(lambda thousandths: thousandths / 1000)
     return arrays(np.float64, shape, elements=numbers | st.just(NAN) if blanks else numbers)
 
 
