@@ -218,6 +218,8 @@ def _parse_csv(
         with open_file() as file:
             return _parse_rows(file, separator, names, None)
     except pa.ArrowInvalid as error:
+        if "Empty CSV" in str(error):  # a header without so much as a line end
+            return pa.table(dict.fromkeys(names, pa.array([], pa.string())))
         if "columns, got" not in str(error):
             raise
     # Once more, slowly, to tell what all broken rows are.

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import mkdtemp
 
 import numpy as np
 import pandas as pd
@@ -205,11 +206,8 @@ def remote_command(foretell, server, tmp_path):
 
 
 def command_door(foretell, tmp_path: Path, model_arguments) -> Callable[..., Answer]:
-    folders = iter(tmp_path / f"command{number}" for number in range(1000))
-
     def ask(data, horizon, *, model="any", csv=None, future=None, **options) -> Answer:
-        folder = next(folders)
-        folder.mkdir()
+        folder = Path(mkdtemp(dir=tmp_path))
         future_arguments = []
         if future is not None:
             future_arguments = ["--future", as_file(future, folder / "future.parquet")]

@@ -121,6 +121,7 @@ def test_ids_come_back_letter_for_letter(
         (b"\n \n\n", "is empty"),
         (b"\xef\xbb\xbf", "is empty"),
         (b"unique_id,ds,y\n", "has a header but no rows"),
+        (b"unique_id,ds,y", "has a header but no rows"),
         (b"\x00\x01\x02 junk", "binary data; give a CSV or Parquet file"),
         (b"PK\x03\x04 sheet", "zip or spreadsheet file; save the table as CSV or Parquet"),
         (b"PAR1 not really", "can't be read"),
