@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foretell.cli import parameters
-from foretell.cli.messages import say_refused
+from foretell.cli.messages import say, say_refused
 from foretell.data.options import Columns, ForecastOptions
 
 if TYPE_CHECKING:
@@ -85,6 +85,8 @@ def forecaster(
         season_length=season_length,
     )
     typer.echo(json.dumps(_plain(found), indent=2) if as_json else score_table(found))
+    for warning in found.warnings:
+        say(f"warning: {warning}")
     if found.refusals:
         say_refused(found.refusals, found.num_series + len(found.refusals))
         raise typer.Exit(_SOME_REFUSED)

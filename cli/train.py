@@ -93,6 +93,7 @@ def forecaster(
             metavar="N", min=0, help="Stop after so many validations without gain; 0 never."
         ),
     ] = 0,
+    threads: parameters.Threads = None,
     no_validation: Annotated[
         bool, typer.Option("--no-validation", help="Train on all, choose no best weights.")
     ] = False,
@@ -121,6 +122,7 @@ def forecaster(
     from foretell.data.reading import read_table
     from foretell.model.fit import fit_forecaster
 
+    _use_threads(threads)
     columns = replace(
         Columns(unique_id=id_col, ds=time_col, y=target_col, time_zone=time_zone),
         future_covariates=parameters.names(future_covariates),
@@ -162,6 +164,15 @@ def forecaster(
             progress=progress,
         )
     _report(summary)
+
+
+def _use_threads(threads: int | None) -> None:
+    """Keep torch to the cores this process may use; it would count the whole machine's."""
+    import torch
+
+    from foretell.runtime.cpu import allowed_cores
+
+    torch.set_num_threads(threads or allowed_cores())
 
 
 def _model(columns: Columns, **shape: Any) -> "ForecasterConfig":

@@ -8,7 +8,7 @@ import pandas as pd
 from jaxtyping import Float64, Int64
 
 from foretell.data.baselines import seasonal_naive_quantiles
-from foretell.data.bundle import ANY_FREQUENCY, ForecasterSpec
+from foretell.data.bundle import ANY_FREQUENCY, ForecasterSpec, Manifest
 from foretell.data.errors import OptionError, Refusal, TableError
 from foretell.data.metrics import (
     coverage,
@@ -22,6 +22,7 @@ from foretell.data.options import Columns, ForecastOptions
 from foretell.data.panel import Panel
 from foretell.data.regular import regularise
 from foretell.data.rows import read_rows
+from foretell.data.zones import describe_stamp
 from foretell.jobs.windows import Window, grid_stamps, rolling_windows
 from foretell.runtime import Forecaster
 
@@ -58,6 +59,7 @@ class Evaluation:
         horizon: Steps in a window.
         season_length: Steps of the season of SeasonalNaive and MASE.
         refusals: Series that could not be evaluated.
+        warnings: Why the scores may flatter the model, a sentence each.
     """
 
     scores: tuple[Scores, Scores]
@@ -66,6 +68,7 @@ class Evaluation:
     horizon: int
     season_length: int
     refusals: tuple[Refusal, ...]
+    warnings: tuple[str, ...] = ()
 
 
 def evaluate(
@@ -126,6 +129,25 @@ def evaluate(
         horizon=options.horizon,
         season_length=season,
         refusals=tuple(refusals.values()),
+        warnings=_seen_in_training(forecaster.manifest, panel, options.horizon * num_windows),
+    )
+
+
+def _seen_in_training(manifest: Manifest, panel: Panel, steps: int) -> tuple[str, ...]:
+    """Warn where the model was trained on what it is measured on."""
+    trained_to, holdout = manifest.training.get("last_stamp"), manifest.training.get("holdout")
+    if not isinstance(trained_to, str) or not isinstance(holdout, int) or not len(panel.last):
+        return ()
+    latest = describe_stamp(int(panel.last.max()), panel.stamp_kind, panel.time_zone)
+    # Stamps of one kind are written alike, so their order is that of their texts.
+    if panel.stamp_kind == "integer" or len(latest) != len(trained_to) or latest > trained_to:
+        return ()
+    if latest == trained_to and holdout >= steps:
+        return ()
+    return (
+        f"the model was trained on data up to {trained_to} with the last {holdout} steps held out, "
+        f"so the last {steps} steps of this table, up to {latest}, are not all new to it; train "
+        "with a holdout of as many steps as are evaluated.",
     )
 
 

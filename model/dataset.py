@@ -76,7 +76,7 @@ def read_training_data(
             [
                 *listed,
                 *([f"and {more} series more."] if more else []),
-                "Mend or remove these series, or leave them out with skip_refused.",
+                "Mend or remove these series, or leave them out (skip_refused).",
             ]
         )
     series = SeriesSet(

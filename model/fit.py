@@ -108,7 +108,7 @@ def fit_forecaster(
     forecaster, state = _train(data, model, training, horizon, run, resume, progress)
     record: dict[str, Any] = {
         **inputs,
-        "last_stamp": data.last_stamp,
+        "last_stamp": data.last_stamp,  # with the steps held out
         "num_series": len(data.series.lengths),
         "num_observed": int((~np.isnan(data.series.target)).sum()),
         "steps": state.step,

@@ -1,11 +1,11 @@
 """Fixtures for all tests: tiny bundles, built once for a state of the code, shared by workers."""
 
+import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -39,19 +39,12 @@ def _built(name: str) -> Path:
     """Build a bundle, or take the one that this very code has built before."""
     folder = ROOT / "build" / "test-bundles" / _fingerprint() / name
     bundle = folder / "models" / "tiny" / "1"
-    lock = folder.with_name(f"{name}.lock")
-    while not (bundle / "manifest.json").exists():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            lock.mkdir()
-        except FileExistsError:  # another worker builds it
-            time.sleep(0.2)
-            continue
-        try:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another worker builds it; a dead one holds no lock
+        if not (bundle / "manifest.json").exists():
             shutil.rmtree(folder, ignore_errors=True)
             subprocess.run([sys.executable, BUILDER, name, folder], check=True)
-        finally:
-            lock.rmdir()
     return bundle
 
 

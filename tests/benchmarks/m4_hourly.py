@@ -80,6 +80,62 @@ def measure(actual, point, quantiles, scale, naive2_measures=None) -> dict[str, 
     return measures
 
 
+def train_and_export(table: pd.DataFrame, run: Path, steps: int, seed: int) -> dict[str, float]:
+    """Train, or go on with a killed run, and export; return what it took."""
+    training = TrainingConfig(
+        steps=steps,
+        batch_size=64,
+        learning_rate=1.2e-3,
+        warmup_steps=200,
+        ema_decay=0.998,
+        weight_decay=0.05,
+        validation=False,
+        checkpoint_every=100,
+        seed=seed,
+    )
+    with training_progress() as progress:
+        summary = fit_forecaster(
+            table,
+            columns=Columns(),
+            freq="h",
+            horizon=HORIZON,
+            model=MODEL,
+            training=training,
+            run=run,
+            resume=True,
+            progress=progress,
+        )
+    bundle = run / "bundle"
+    parity = export_run(run, bundle, overwrite=bundle.exists())
+    return {
+        "parameters": summary.num_parameters,
+        "steps": summary.state.step,
+        "seconds": summary.seconds,
+        "parity_used": parity.used,
+    }
+
+
+def measure_all(
+    train: dict[str, np.ndarray], test: dict[str, np.ndarray], answer: pd.DataFrame
+) -> dict[str, dict[str, float]]:
+    """Measure the answer beside the seasonal naive forecast, both against Naive2."""
+    actual = np.stack([test[name] for name in train])
+    values = answer[[f"q{level:g}" for level in LEVELS]].to_numpy()
+    quantiles = values.reshape(len(actual), HORIZON, len(LEVELS))
+    indptr = np.cumsum([0, *map(len, train.values())])
+    scale = seasonal_scale(np.concatenate(list(train.values())), indptr, SEASON)
+    naive2_point = np.stack([naive2(y, SEASON, HORIZON) for y in train.values()])
+    base = measure(actual, naive2_point, np.repeat(naive2_point[..., None], 9, -1), scale)
+    snaive_point = np.stack([seasonal_naive(y, SEASON, HORIZON) for y in train.values()])
+    snaive = np.stack(
+        [seasonal_naive_quantiles(y, SEASON, HORIZON, LEVELS) for y in train.values()]
+    )
+    return {
+        "foretell": measure(actual, quantiles[..., 4], quantiles, scale, base),
+        "SeasonalNaive": measure(actual, snaive_point, snaive, scale, base),
+    }
+
+
 def main() -> None:
     """Train, export, forecast, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -93,57 +149,12 @@ def main() -> None:
     train, test = (read_wide(arguments.data / f"Hourly-{part}.csv") for part in ("train", "test"))
     starts = pd.read_csv(arguments.data / "Hourly-starts.csv", index_col="series_id")["start"]
     table = as_table(train, pd.to_datetime(starts))
-    training = TrainingConfig(
-        steps=arguments.steps,
-        batch_size=64,
-        learning_rate=1.2e-3,
-        warmup_steps=200,
-        ema_decay=0.998,
-        weight_decay=0.05,
-        validation=False,
-        checkpoint_every=100,
-        seed=arguments.seed,
-    )
-    with training_progress() as progress:
-        summary = fit_forecaster(
-            table,
-            columns=Columns(),
-            freq="h",
-            horizon=HORIZON,
-            model=MODEL,
-            training=training,
-            run=arguments.run,
-            resume=True,
-            progress=progress,
-        )
-    bundle = arguments.run / "bundle"
-    parity = export_run(arguments.run, bundle, overwrite=bundle.exists())
-    answer = load(bundle).forecast(table, HORIZON, quantiles=LEVELS)
-
-    actual = np.stack([test[name] for name in train])
-    values = answer[[f"q{level:g}" for level in LEVELS]].to_numpy()
-    quantiles = values.reshape(len(actual), HORIZON, len(LEVELS))
-    indptr = np.cumsum([0, *map(len, train.values())])
-    scale = seasonal_scale(np.concatenate(list(train.values())), indptr, SEASON)
-    naive2_point = np.stack([naive2(y, SEASON, HORIZON) for y in train.values()])
-    base = measure(actual, naive2_point, np.repeat(naive2_point[..., None], 9, -1), scale)
-    snaive_point = np.stack([seasonal_naive(y, SEASON, HORIZON) for y in train.values()])
-    snaive = np.stack(
-        [seasonal_naive_quantiles(y, SEASON, HORIZON, LEVELS) for y in train.values()]
-    )
-    results = {
-        "foretell": measure(actual, quantiles[..., 4], quantiles, scale, base),
-        "SeasonalNaive": measure(actual, snaive_point, snaive, scale, base),
-    }
+    took = train_and_export(table, arguments.run, arguments.steps, arguments.seed)
+    answer = load(arguments.run / "bundle").forecast(table, HORIZON, quantiles=LEVELS)
+    results = measure_all(train, test, answer)
     for name, measures in results.items():
         print(f"{name:14s}", "  ".join(f"{k} {v:.4g}" for k, v in measures.items()))
-    result = {
-        "results": results,
-        "parameters": summary.num_parameters,
-        "steps": summary.state.step,
-        "parity_used": parity.used,
-    }
-    (arguments.run / "result.json").write_text(json.dumps(result, indent=1) + "\n")
+    (arguments.run / "result.json").write_text(json.dumps({**took, **results}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

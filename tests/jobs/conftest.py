@@ -35,7 +35,7 @@ class StandIn:
     """
 
     def __init__(self, rule=lambda context, horizon: np.full(horizon, context[-1]), **changes):
-        self.manifest = SimpleNamespace(forecaster=spec(**changes))
+        self.manifest = SimpleNamespace(forecaster=spec(**changes), training={})
         self.provider = "StandIn"
         self.rule = rule
         self.asked = []

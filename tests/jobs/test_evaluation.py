@@ -161,3 +161,23 @@ def test_every_kind_of_stamp_is_cut_on_its_grid(stand_in, stamps):
     model = stand_in(lambda context, horizon: context[-1] + 1 + np.arange(horizon))
     found = run(line, model, horizon=6, num_windows=4)
     assert (found.num_windows, found.scores[0].mase) == (4, 0)
+
+
+@pytest.mark.parametrize(
+    ("record", "warned"),
+    [
+        ({"last_stamp": "2024-06-30", "holdout": 10}, False),
+        ({"last_stamp": "2024-06-30", "holdout": 9}, True),
+        ({"last_stamp": "2024-12-31", "holdout": 100}, True),
+        ({"last_stamp": "2024-01-31", "holdout": 0}, False),
+        ({}, False),
+    ],
+)
+def test_steps_that_the_model_was_trained_on_are_warned_of(stand_in, record, warned):
+    """Scores on seen data say nothing; the bundle knows what it saw."""
+    model = stand_in()
+    model.manifest.training = record
+    found = run(TABLE, model, num_windows=2)
+    assert bool(found.warnings) == warned
+    if warned:
+        assert "are not all new to it" in found.warnings[0]
