@@ -1,12 +1,16 @@
 """Which frequency each series has: the one given, the one its rows step by, or the model's."""
 
 from dataclasses import dataclass
+from functools import cache, partial
+
+import numpy as np
 
 from foretell.data.calendar import MONTH_UNITS, Frequency
 from foretell.data.errors import FrequencyError
-from foretell.data.grid import Refused, SortedRows
-from foretell.data.inference import anchored_at, candidates, explain
+from foretell.data.grid import Refused, SortedRows, ranges
+from foretell.data.inference import anchored, candidates, explain
 from foretell.data.options import ForecastOptions
+from foretell.data.zones import StampKind
 
 ANY_FREQUENCY = "any"
 
@@ -25,33 +29,66 @@ def choose_frequencies(
             stamps, or the two differ and `options.allow_other_frequency` is not set.
     """
     model = None if model_frequency == ANY_FREQUENCY else Frequency.parse(model_frequency)
-    choice = _Choice(table, model, options.allow_other_frequency)
+    choice = _Choice(model, options.allow_other_frequency)
     if options.freq is not None:
-        return [choice.given(options.freq)] * len(table.counts)
-    rows = table.rows
-    found = candidates(table.stamps, rows.indptr, rows.stamp_kind, rows.time_zone)
+        given = choice.given(options.freq, table.rows.stamp_kind)
+        return [given] * len(table.counts)
+    # Series are many and their frequencies few: each of these is looked at once.
+    is_other = cache(choice.is_other)
     frequencies: list[Frequency | None] = []
-    for series, fitting in enumerate(found):
-        settled = fitting if choice.is_settled(fitting) else choice.settle(series, fitting)
-        frequencies.append(settled[0] if len(settled) == 1 else None)
+    for series, fitting in enumerate(_fitting(table, model)):
+        frequencies.append(fitting[0] if len(fitting) == 1 else None)
         if series in refused:
             continue
-        if len(settled) != 1:
-            refused.add(series, explain(settled, int(table.counts[series])))
-        elif choice.is_other(settled[0]):
-            refused.add(series, f"its rows step by {choice.mismatch(settled[0])}")
+        if len(fitting) != 1:
+            refused.add(series, explain(fitting, int(table.counts[series])))
+        elif is_other(fitting[0]):
+            refused.add(series, f"its rows step by {choice.mismatch(fitting[0])}")
     return frequencies
+
+
+def _fitting(table: SortedRows, model: Frequency | None) -> list[tuple[Frequency, ...]]:
+    """Find what each series may step by; the model's frequency decides where its rows don't."""
+    kind, time_zone = table.rows.stamp_kind, table.rows.time_zone
+    found = candidates(table.stamps, table.rows.indptr, kind, time_zone)
+    if model is None:
+        return found
+    settle = cache(partial(_settle, model))
+    settled = [settle(fitting) for fitting in found]
+    is_open = np.array([fitting is None for fitting in settled], dtype=bool)
+    open_series = np.flatnonzero(is_open & (table.counts > 0))
+    rows, indptr = ranges(table.rows.indptr, open_series)
+    own = anchored(model, table.stamps[rows], indptr, kind, time_zone)
+    for series, frequency in zip(open_series.tolist(), own, strict=True):
+        settled[series] = None if frequency is None else (frequency,)
+    return [
+        before if after is None else after for before, after in zip(found, settled, strict=True)
+    ]
+
+
+def _settle(model: Frequency, fitting: tuple[Frequency, ...]) -> tuple[Frequency, ...] | None:
+    """Let the model decide between frequencies; None where the stamps must be looked at again.
+
+    They must for a lone row, and for edges of months: the last day may be the last working day.
+    """
+    if len(fitting) > 1:
+        alike = tuple(frequency for frequency in fitting if frequency.same_rhythm(model))
+        return alike or fitting
+    if not fitting:
+        return None
+    found = fitting[0]
+    may_be_the_models = found.unit in MONTH_UNITS and found.same_rhythm(model)
+    return None if may_be_the_models and found.unit != model.unit else fitting
 
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    table: SortedRows
     model: Frequency | None
     allow_other: bool
 
-    def given(self, name: str) -> Frequency:
+    def given(self, name: str, kind: StampKind) -> Frequency:
         given = Frequency.parse(name)
-        holds_integers = self.table.rows.stamp_kind == "integer"
+        holds_integers = kind == "integer"
         if given.is_integer != holds_integers:
             held = "integer steps" if holds_integers else "dates"
             wanted = "an integer step such as 1" if holds_integers else "a frequency such as 'D'"
@@ -61,31 +98,6 @@ class _Choice:
         if self.is_other(given):
             raise FrequencyError(f"the frequency given is {self.mismatch(given)}")
         return given
-
-    def is_settled(self, fitting: tuple[Frequency, ...]) -> bool:
-        """Whether the rows alone decide: the last day of a month may be its last working day."""
-        if len(fitting) != 1 or self.model is None:
-            return len(fitting) == 1
-        found, model = fitting[0], self.model
-        return (
-            found.unit == model.unit
-            or not {found.unit, model.unit} <= MONTH_UNITS.keys()
-            or not found.same_rhythm(model)
-        )
-
-    def settle(self, series: int, fitting: tuple[Frequency, ...]) -> tuple[Frequency, ...]:
-        """Let the model's frequency decide where rows don't."""
-        if self.model is None:
-            return fitting
-        if len(fitting) > 1:
-            alike = tuple(frequency for frequency in fitting if frequency.same_rhythm(self.model))
-            return alike or fitting
-        stamps = self.table.stamps_of(series)
-        if not len(stamps):
-            return fitting
-        rows = self.table.rows
-        own = anchored_at(self.model, stamps, rows.stamp_kind, rows.time_zone)
-        return fitting if own is None else (own,)
 
     def is_other(self, frequency: Frequency) -> bool:
         """Whether the model was trained for another frequency, and that matters."""

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float64, Int64
 
 from foretell.data.calendar import Frequency
 from foretell.data.errors import TableError
-from foretell.data.grid import Refused, SortedRows, by_frequency, listed
+from foretell.data.grid import Refused, SortedRows, by_frequency, listed, ranges
 from foretell.data.ids import id_at
 from foretell.data.panel import Rows
 
@@ -137,10 +137,16 @@ def _steps(
 ) -> Int64[np.ndarray, " M"]:
     """Find the step of the horizon that each row belongs to, from 0; -1 for none."""
     steps = np.full(len(owner), -1, dtype=np.int64)
+    order = np.argsort(owner, kind="stable")
+    indptr = np.searchsorted(owner, np.arange(len(alive) + 1), sorter=order)
     for frequency, members in by_frequency(frequencies, alive):
-        rows = np.flatnonzero((owner >= 0) & members[owner])  # -1 wraps, and is masked
+        places, begins = ranges(indptr, members)
+        rows = order[places]
         positions, on_grid = frequency.positions(
-            future.stamps[rows], table.last, owner[rows], table.rows.time_zone
+            future.stamps[rows],
+            table.last[members],
+            np.repeat(np.arange(len(members)), np.diff(begins)),
+            table.rows.time_zone,
         )
         ahead = on_grid & (positions >= 1) & (positions <= horizon)
         steps[rows[ahead]] = positions[ahead] - 1

@@ -106,17 +106,25 @@ class SortedRows:
 
 def by_frequency(
     frequencies: Sequence[Frequency | None], alive: Bool[np.ndarray, " n"]
-) -> Iterable[tuple[Frequency, Bool[np.ndarray, " n"]]]:
-    """Yield each frequency with the mask of the living series that have it."""
+) -> Iterable[tuple[Frequency, Int64[np.ndarray, " k"]]]:
+    """Yield each frequency with the living series that have it."""
     groups: dict[Frequency, list[int]] = {}
     for series in np.flatnonzero(alive).tolist():
         frequency = frequencies[series]
         if frequency is not None:
             groups.setdefault(frequency, []).append(series)
     for frequency, members in groups.items():
-        inside = np.zeros(len(alive), dtype=bool)
-        inside[members] = True
-        yield frequency, inside
+        yield frequency, np.array(members, dtype=np.int64)
+
+
+def ranges(
+    indptr: Int64[np.ndarray, " n1"], members: Int64[np.ndarray, " k"]
+) -> tuple[Int64[np.ndarray, " K"], Int64[np.ndarray, " k1"]]:
+    """List the rows of some series one after the other, and where each of these begins."""
+    starts = indptr[members]
+    counts = indptr[members + 1] - starts
+    begins = np.concatenate([[0], np.cumsum(counts)])
+    return np.arange(begins[-1]) + np.repeat(starts - begins[:-1], counts), begins
 
 
 def refuse_unusable(table: SortedRows, refused: Refused) -> None:
@@ -153,15 +161,15 @@ def lay(
     """
     positions = np.zeros(len(table.stamps), dtype=np.int64)
     for frequency, members in by_frequency(frequencies, refused.alive()):
-        rows = np.arange(len(table.stamps))
-        if not members.all():
-            rows = rows[members[table.series]]
+        rows, begins = ranges(table.rows.indptr, members)
+        owners = np.repeat(np.arange(len(members)), np.diff(begins))
         steps, on_grid = frequency.positions(
-            table.stamps[rows], table.first, table.series[rows], table.rows.time_zone
+            table.stamps[rows], table.first[members], owners, table.rows.time_zone
         )
         positions[rows] = steps
         _refuse_off_grid(table, frequency, rows[~on_grid], refused)
-        for series in np.flatnonzero(members & ~frequency.reaches(table.last, horizon)).tolist():
+        last = table.last[members]
+        for series in members[~frequency.reaches(last, horizon)].tolist():
             refused.add(
                 series,
                 f"{horizon} steps of {frequency.alias!r} after {table.name(table.last[series])} "
@@ -186,15 +194,17 @@ def _refuse_off_grid(
     if not rows.size:
         return
     kind, zone = table.rows.stamp_kind, table.rows.time_zone
-    stepping = candidates(table.stamps, table.rows.indptr, kind, zone)
     series, starts = np.unique(table.series[rows], return_index=True)
-    for one, wrong in zip(series.tolist(), np.split(rows, starts[1:]), strict=True):
+    all_rows, begins = ranges(table.rows.indptr, series)
+    stepping = candidates(table.stamps[all_rows], begins, kind, zone)
+    wrong_rows = np.split(rows, starts[1:])
+    for one, wrong, fitting in zip(series.tolist(), wrong_rows, stepping, strict=True):
         names = listed(table.stamps[wrong], table.name)
         refused.add(
             one,
             f"{names} {'is' if len(wrong) == 1 else 'are'} off the grid of {frequency.alias!r} "
             f"that starts at {table.name(table.first[one])}; correct the stamps, or give the "
-            f"frequency they step by (freq).{_hint(frequency, stepping[one], kind)}",
+            f"frequency they step by (freq).{_hint(frequency, fitting, kind)}",
         )
 
 

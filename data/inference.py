@@ -5,6 +5,7 @@ rising.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,10 +66,14 @@ def explain(found: tuple[Frequency, ...], num_rows: int) -> str:
     return f"its {num_rows} rows may step by {names}; give the frequency (freq)."
 
 
-def anchored_at(
-    frequency: Frequency, stamps: Int64[np.ndarray, " k"], kind: StampKind, time_zone: str | None
-) -> Frequency | None:
-    """Find the frequency of the same rhythm that a series lies on, if its step is of that rhythm.
+def anchored(
+    frequency: Frequency,
+    stamps: Int64[np.ndarray, " N"],
+    indptr: Int64[np.ndarray, " n1"],
+    kind: StampKind,
+    time_zone: str | None = None,
+) -> list[Frequency | None]:
+    """Find the frequency of the same rhythm that each series lies on, if it steps in that rhythm.
 
     W-SUN becomes W-MON on a Monday; the last day of a month that is a working day is a BME for BME
     and an ME for all others. None where there is none: plain steps for a date, or months for a day
@@ -76,26 +81,28 @@ def anchored_at(
 
     Args:
         frequency: Whose rhythm, and, where it fits, whose edge of the month.
-        stamps: All stamps of the series, at least one.
+        stamps: Stamps of all series, at least one each.
+        indptr: Start of each series' stamps, and the end.
         kind: What the stamps are.
         time_zone: Zone of the local clock; None where stamps have no zone.
     """
+    count = len(indptr) - 1
     if frequency.is_integer != (kind == "integer"):
-        return None
-    if not frequency.is_calendar:
-        return frequency
-    days = split_days(stamps, time_zone)[0]
+        return [None] * count
+    if frequency.unit != "W" and frequency.unit not in MONTH_UNITS:
+        return [frequency] * count
+    days = _Segments(split_days(stamps, time_zone)[0], indptr)
     if frequency.unit == "W":
-        return Frequency("W", frequency.multiple, WEEKDAYS[int(days[0] + 3) % 7])
-    if frequency.unit not in MONTH_UNITS:
-        return frequency
+        by_weekday = [Frequency("W", frequency.multiple, weekday) for weekday in WEEKDAYS]
+        return [by_weekday[day] for day in ((days.first() + 3) % 7).tolist()]
     length = frequency.multiple * MONTH_UNITS[frequency.unit][0]
-    months = month_numbers(days)
-    own_edge = re.sub("[QY]", "M", frequency.unit)
-    for edge in (own_edge, *_EDGES):
-        if (month_edges(months, edge) == days).all():
-            return _month_frequency(edge, length, int(months[0]) % 12)
-    return None
+    edges = (re.sub("[QY]", "M", frequency.unit), *_EDGES)
+    by_edge = [[_month_frequency(edge, length, month) for month in range(12)] for edge in edges]
+    months = month_numbers(days.first()) % 12
+    return [
+        by_edge[edge][month] if edge >= 0 else None
+        for edge, month in zip(_edge_places(days, edges).tolist(), months.tolist(), strict=True)
+    ]
 
 
 def candidates(
@@ -120,20 +127,27 @@ def candidates(
         stamps = stamps[np.repeat(counts >= 2, counts)]
         counts = counts[enough]
         indptr = np.concatenate([[0], np.cumsum(counts)])
-    steps = _Segments.differences(stamps, indptr)
+    instants = _Segments(stamps, indptr)
     if kind == "integer":
-        codes = _codes("integer", np.maximum(steps.mode(), 1))
+        codes = _codes("integer", np.maximum(instants.steps().mode(), 1))
     else:
-        codes = _clock_codes(steps)
         days, time_of_day = split_days(stamps, time_zone)
         times = _Segments(time_of_day, indptr)
         daily = times.minimum() == times.maximum()
+        codes = np.zeros((len(counts), 4), dtype=np.int64)
         if daily.any():
             codes[daily] = _calendar_codes(_Segments(days, indptr).take(daily))
-    distinct, which = np.unique(codes, axis=0, return_inverse=True)
-    decoded = [_decode(code) for code in distinct]
-    for series, code in zip(enough.tolist(), which.ravel().tolist(), strict=True):
-        found[series] = decoded[code]
+        if not daily.all():
+            codes[~daily] = _clock_codes(instants.take(~daily).steps())
+    # Numbers sort faster than rows of them.
+    multiples = np.unique(codes[:, 1], return_inverse=True)[1]
+    keys = np.ravel_multi_index(
+        (codes[:, 0], multiples, codes[:, 2], codes[:, 3]), (len(UNITS), len(codes), 12, 2)
+    )
+    _, distinct, which = np.unique(keys, return_index=True, return_inverse=True)
+    decoded = [_decode(code) for code in codes[distinct]]
+    for series, place in zip(enough.tolist(), which.tolist(), strict=True):
+        found[series] = decoded[place]
     return found
 
 
@@ -180,16 +194,23 @@ def _clock_codes(steps: "_Segments") -> Int64[np.ndarray, "n 4"]:
 
 
 def _calendar_codes(days: "_Segments") -> Int64[np.ndarray, "n 4"]:
-    steps = _Segments.differences(days.values, days.indptr)
+    codes = np.zeros((len(days.indptr) - 1, 4), dtype=np.int64)
+    monthly = np.flatnonzero(days.steps().minimum() >= 28)
+    if monthly.size:
+        codes[monthly] = _month_codes(days.take(monthly))
+    others = codes[:, 1] == 0
+    if others.any():
+        codes[others] = _day_codes(days.take(others))
+    return codes
+
+
+def _day_codes(days: "_Segments") -> Int64[np.ndarray, "n 4"]:
+    steps = days.steps()
     mode = np.maximum(steps.mode(), 1)
     codes = _codes("D", mode)
     _mark_business_days(codes, days, steps)
     weekly = (mode % 7 == 0) & steps.all(steps.values % 7 == 0)
-    first = days.values[days.indptr[:-1]]
-    codes[weekly] = _codes("W", mode[weekly] // 7, (first[weekly] + 3) % 7)
-    monthly = np.flatnonzero(steps.minimum() >= 28)
-    if monthly.size:
-        codes[monthly] = _month_codes(days.take(monthly), codes[monthly])
+    codes[weekly] = _codes("W", mode[weekly] // 7, (days.first()[weekly] + 3) % 7)
     return codes
 
 
@@ -200,7 +221,7 @@ def _mark_business_days(
     working = days.all(weekdays < 5)
     if not working.any():
         return
-    numbers = _Segments.differences(5 * weeks + weekdays, days.indptr)
+    numbers = _Segments(5 * weeks + weekdays, days.indptr).steps()
     possible = working & (numbers.mode() == 1)
     # A step of one business day and three days: from a Friday to a Monday.
     over_weekend = ~steps.all((steps.values != 3) | (numbers.values != 1))
@@ -210,17 +231,31 @@ def _mark_business_days(
     codes[certain] = _codes("B", np.ones(int(certain.sum()), dtype=np.int64))
 
 
-def _month_codes(
-    days: "_Segments", otherwise: Int64[np.ndarray, "n 4"]
-) -> Int64[np.ndarray, "n 4"]:
-    months = month_numbers(days.values)
-    mode = np.maximum(_Segments.differences(months, days.indptr).mode(), 1)
-    first = months[days.indptr[:-1]] % 12
-    codes = otherwise.copy()
-    for edge in reversed(_EDGES):
-        fits = days.all(month_edges(months, edge) == days.values)
-        codes[fits] = _codes(edge, mode[fits], first[fits])
+def _month_codes(days: "_Segments") -> Int64[np.ndarray, "n 4"]:
+    """Give codes to series on an edge of their months; zeros to the others."""
+    codes = np.zeros((len(days.indptr) - 1, 4), dtype=np.int64)
+    places = _edge_places(days, _EDGES)
+    on_edge = np.flatnonzero(places >= 0)
+    if on_edge.size:
+        part = days.take(on_edge)
+        months = _Segments(month_numbers(part.values), part.indptr)
+        mode = np.maximum(months.steps().mode(), 1)
+        codes[on_edge] = _codes("ME", mode, months.first() % 12)
+        codes[on_edge, 0] = np.array([UNITS.index(edge) for edge in _EDGES])[places[on_edge]]
     return codes
+
+
+def _edge_places(days: "_Segments", edges: Sequence[str]) -> Int64[np.ndarray, " n"]:
+    """Find the first of some edges of months on which all days of a series lie; -1 for none."""
+    places = np.full(len(days.indptr) - 1, -1, dtype=np.int64)
+    first = days.first()
+    for place, edge in enumerate(edges):
+        likely = np.flatnonzero((places < 0) & (month_edges(month_numbers(first), edge) == first))
+        if likely.size:
+            part = days.take(likely)
+            fits = part.all(month_edges(month_numbers(part.values), edge) == part.values)
+            places[likely[fits]] = place
+    return places
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,13 +265,15 @@ class _Segments:
     values: Int64[np.ndarray, " N"]
     indptr: Int64[np.ndarray, " n1"]
 
-    @classmethod
-    def differences(
-        cls, values: Int64[np.ndarray, " N"], indptr: Int64[np.ndarray, " n1"]
-    ) -> "_Segments":
-        inside = np.ones(len(values) - 1, dtype=bool)
-        inside[indptr[1:-1] - 1] = False
-        return cls(np.diff(values)[inside], indptr - np.arange(len(indptr)))
+    def steps(self) -> "_Segments":
+        """The differences within each series, which has two values at least."""
+        inside = np.ones(len(self.values) - 1, dtype=bool)
+        inside[self.indptr[1:-1] - 1] = False
+        return _Segments(np.diff(self.values)[inside], self.indptr - np.arange(len(self.indptr)))
+
+    def first(self) -> Int64[np.ndarray, " n"]:
+        first: Int64[np.ndarray, " n"] = self.values[self.indptr[:-1]]
+        return first
 
     def take(self, series: Bool[np.ndarray, " n"] | Int64[np.ndarray, " m"]) -> "_Segments":
         counts = np.diff(self.indptr)

@@ -151,3 +151,25 @@ def test_a_lone_row_takes_the_rhythm_of_the_model_at_its_own_anchor(
 ) -> None:
     (found,) = anchored(Frequency.parse(model), ns(stamp), np.array([0, 1]), "naive")
     assert (found and found.alias) == alias
+
+
+@given(
+    st.lists(
+        st.lists(st.sampled_from(range(366)), min_size=1, max_size=3, unique=True).map(sorted)
+        | st.sampled_from([[30, 59, 90], [30], [59, 89], [0, 31, 60], [88], [120, 151]]),
+        max_size=9,
+    ),
+    st.sampled_from(["W-TUE", "ME", "BME", "BMS", "QE", "YS", "D", "h", "3"]),
+    st.sampled_from([None, "Europe/Berlin"]),
+)
+def test_each_series_finds_its_anchor_as_if_alone(
+    content: list[list[int]], model: str, zone: str | None
+) -> None:
+    days = pd.date_range("2024-01-01", periods=366, freq="D", tz=zone).as_unit("ns").asi8
+    frequency, kind = Frequency.parse(model), "naive" if zone is None else "zoned"
+    indptr = np.concatenate([[0], np.cumsum([len(part) for part in content], dtype=np.int64)])
+    stamps = days[np.array([day for part in content for day in part], dtype=np.int64)]
+    alone = [
+        anchored(frequency, days[part], np.array([0, len(part)]), kind, zone)[0] for part in content
+    ]
+    assert anchored(frequency, stamps, indptr, kind, zone) == alone
