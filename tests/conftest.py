@@ -1,4 +1,4 @@
-"""Fixtures for all tests: tiny bundles, built once for a state of the code, shared by workers."""
+"""Settings and fixtures for all tests; tiny bundles are built once for a state of the code."""
 
 import fcntl
 import hashlib
@@ -9,9 +9,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 # Two workers with two spinning threads each on two cores take many times as long.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A property holds or not; how long an example takes on a busy machine says nothing.
+settings.register_profile(
+    "foretell", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("foretell")
 
 ROOT = Path(__file__).parents[1]
 BUILDER = Path(__file__).with_name("bundles.py")

@@ -112,7 +112,7 @@ class TestManifest:
         with pytest.raises(BundleError, match=r"manifest\.json"):
             Manifest.from_json(text)
 
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=200)
     @given(data=st.data())
     def test_no_byte_can_change_unseen(self, data: st.DataObject) -> None:
         raw = bytearray(make_manifest().to_json().encode())

@@ -151,7 +151,7 @@ def test_rows_without_a_stamp_refuse_their_series_alone(make_request, spec):
     assert list(task.rows.ids) == ["b"]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.data())
 def test_no_bytes_do_more_than_be_refused(data):
     """A server reads what anyone sends: whatever parses is either a task or a RequestError."""
