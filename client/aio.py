@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self, cast
 import grpc
 import pandas as pd
 
-from foretell.client.call import MIB, ClientOptions, ForecastCall, Question
+from foretell.client.call import MIB, ClientOptions, ForecastCall, Question, check_target
 from foretell.client.codec import Span
 from foretell.client.errors import remote_errors
 from foretell.client.models import ModelInfo, ModelStatus, read_description, read_statuses
@@ -43,7 +43,7 @@ class AsyncClient:
         chunk_bytes: int = 3 * MIB,
         in_flight: int = 4,
     ) -> None:
-        self.target = target
+        self.target = check_target(target)
         self.options = ClientOptions(
             timeout_s=timeout_s,
             max_message_bytes=max_message_bytes,

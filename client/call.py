@@ -1,5 +1,6 @@
 """One `forecast` call of a client, whatever carries its messages: requests out, a table back."""
 
+import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -60,6 +61,17 @@ class ClientOptions:
             ("grpc.max_send_message_length", self.max_message_bytes),
             ("grpc.max_receive_message_length", self.max_message_bytes),
         ]
+
+
+def check_target(target: str) -> str:
+    """Return a server's address as it came; gRPC would take port 443 where none is named.
+
+    Raises:
+        OptionError: It names no port, or is no address at all.
+    """
+    if not re.fullmatch(r"\S+:\S+", target):
+        raise OptionError(f"the server is {target!r}; give HOST:PORT, such as 127.0.0.1:8001.")
+    return target
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Self
 import grpc
 import pandas as pd
 
-from foretell.client.call import MIB, ClientOptions, ForecastCall, Question
+from foretell.client.call import MIB, ClientOptions, ForecastCall, Question, check_target
 from foretell.client.codec import Span
 from foretell.client.errors import remote_errors
 from foretell.client.models import ModelInfo, ModelStatus, read_description, read_statuses
@@ -38,7 +38,7 @@ class Client:
         chunk_bytes: int = 3 * MIB,
         in_flight: int = 4,
     ) -> None:
-        self.target = target
+        self.target = check_target(target)
         self.options = ClientOptions(
             timeout_s=timeout_s,
             max_message_bytes=max_message_bytes,

@@ -116,15 +116,24 @@ class ForecastOptions:
         """
         if quantiles is not None and level is not None:
             raise OptionError("both quantiles and level are given; give one of them.")
-        levels = DEFAULT_QUANTILE_LEVELS if quantiles is None else tuple(quantiles)
-        if level is not None:
-            levels = _interval_levels(level)
+        levels: tuple[float, ...] = DEFAULT_QUANTILE_LEVELS
+        if quantiles is not None:
+            levels = _listed(quantiles, "quantiles", "[0.1, 0.5, 0.9]")
+        elif level is not None:
+            levels = _interval_levels(_listed(level, "level", "[80, 95]"))
         return cls(
             horizon=horizon,
             quantile_levels=levels,
             freq=None if freq is None else str(freq),
             allow_other_frequency=allow_other_frequency,
         )
+
+
+def _listed(values: Sequence[float] | float | str, name: str, example: str) -> tuple[float, ...]:
+    """Refuse a lone number or text where several are expected, common as that slip is."""
+    if isinstance(values, int | float | str):
+        raise OptionError(f"{name} is {values!r}; give a list, such as {example}.")
+    return tuple(values)
 
 
 def _interval_levels(level: Sequence[float]) -> tuple[float, ...]:

@@ -191,5 +191,5 @@ def _missing_column(df: pd.DataFrame, name: str) -> str:
     if name in df.index.names:
         hint = " It is the index: use df.reset_index()."
     more = f" and {len(there) - _NAMED} more" if len(there) > _NAMED else ""
-    listed = ", ".join(map(repr, there[:_NAMED])) + more
+    listed = (", ".join(map(repr, there[:_NAMED])) or "none") + more
     return f"the table has no column {name!r}; it has {listed}.{hint}"

@@ -97,6 +97,8 @@ class Repository:
                     break
         if not models:
             tried = [f"{bad.name} version {bad.version}: {bad.reason}" for bad in failures]
+            if not tried:
+                raise BundleError(f"{path} holds no models; expected models/NAME/VERSION in it.")
             raise BundleError([f"no model under {path} can be served.", *tried])
         return cls(models, failures)
 

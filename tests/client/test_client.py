@@ -202,3 +202,11 @@ def test_a_remote_error_survives_pickling():
     assert (error.code, error.target) == ("NOT_FOUND", "host:1")
     assert str(error) == "server host:1 answered NOT_FOUND: there is no model."
     assert not isinstance(error, ModelNotFoundError)
+
+
+@pytest.mark.parametrize("target", ["", "localhost", ":8001", "localhost:", "local host:8001"])
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_an_address_without_a_port_is_refused_at_once(kind, target):
+    """gRPC takes the port of https for it, and waits."""
+    with pytest.raises(OptionError, match="give HOST:PORT"):
+        kind(target)

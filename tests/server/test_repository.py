@@ -91,7 +91,11 @@ def test_other_things_in_the_folder_are_no_models(folder, load):
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [("nowhere", "nowhere is missing"), ("file", "file is a file"), ("empty", "no model under")],
+    [
+        ("nowhere", "nowhere is missing"),
+        ("file", "file is a file"),
+        ("empty", "empty holds no models"),
+    ],
 )
 def test_a_folder_that_is_none_is_named(folder, load, name, text):
     path = folder("empty")

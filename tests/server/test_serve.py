@@ -189,7 +189,7 @@ def test_nothing_to_serve_is_one_clear_error(start, models):
     with start() as process:
         log = process.communicate(timeout=20)[1]
         assert process.returncode == 1
-    assert log == f"error: no model under {models} can be served.\n"
+    assert log == f"error: {models} holds no models; expected models/NAME/VERSION in it.\n"
 
 
 def test_the_log_names_models_and_providers(start):
