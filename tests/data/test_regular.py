@@ -1,7 +1,6 @@
 """Regular grids: in any order and any company, a series gets the grid that it gets alone."""
 
 import itertools
-import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -9,10 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretell.data import grid
-from foretell.data.calendar import Frequency
 from foretell.data.errors import FrequencyError
-from foretell.data.inference import candidates
 from foretell.data.options import Columns, ForecastOptions
 from foretell.data.panel import Panel
 from foretell.data.regular import regularise
@@ -200,20 +196,6 @@ def test_rows_before_the_crop_are_checked_all_the_same() -> None:
     assert np.isnan(steps(found)["seen"]).tolist() == [True] * 3
 
 
-def test_rows_far_apart_take_no_more_memory_than_the_steps_that_are_laid() -> None:
-    """45 kilobytes of a request would otherwise become 900 megabytes of empty steps."""
-    count = 1_000
-    df = pd.DataFrame(
-        {"unique_id": np.repeat(np.arange(count), 2), "ds": [0, 99_999] * count, "y": 1.0}
-    )
-    tracemalloc.start()
-    found = panel(df, "1", max_steps=64)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert (len(found.ids), len(found.target)) == (count, count * 64)
-    assert peak < 16e6
-
-
 def test_covariates_and_static_columns_stay_with_their_rows_and_series() -> None:
     df = table({"b": (days("2024-01-06", 3), [1, 2, 3]), "a": (days("2024-01-07", 2), [4, 5])})
     df = df.assign(promo=[0, 1, 0, 1, 1], price=[5.0, 6, 7, 8, np.nan], size=[9, 9, 9, 7, 7])
@@ -336,56 +318,6 @@ def test_a_lone_row_and_an_ambiguous_week_take_the_frequency_of_the_model() -> N
 def test_a_frequency_of_the_wrong_kind_is_refused(ds: list[object], freq: str, match: str) -> None:
     with pytest.raises(FrequencyError, match=match):
         panel(pd.DataFrame({"unique_id": "a", "ds": ds, "y": 1.0}), freq)
-
-
-@pytest.mark.parametrize("model", ["ME", "BME", "D"])
-def test_frequencies_are_compared_once_each_and_not_once_a_series(
-    monkeypatch: pytest.MonkeyPatch, model: str
-) -> None:
-    """Series are many, frequencies few: 100,000 comparisons take longer than all other checks."""
-    compared = []
-    same_rhythm = Frequency.same_rhythm
-    monkeypatch.setattr(
-        Frequency,
-        "same_rhythm",
-        lambda self, other: compared.append(self) or same_rhythm(self, other),
-    )
-    df = table(
-        {
-            f"{freq} {copy}": (days("2024-01-31", 5, freq), [1.0] * 5)
-            for freq in ("ME", "BME", "D", "h")
-            for copy in range(50)
-        }
-    )
-    panel(df, None, model)
-    assert len(compared) <= 2 * 4
-
-
-def test_series_off_their_grids_are_looked_at_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The hint looks for the step that was meant; over all series each time, it took minutes."""
-    looked_at = []
-    monkeypatch.setattr(
-        grid,
-        "candidates",
-        lambda stamps, *others: looked_at.extend(stamps) or candidates(stamps, *others),
-    )
-    steps = {f"s{n}": [0, 2 * n, 4 * n, 4 * n + 1] for n in range(2, 40)}
-    df = pd.DataFrame(
-        [(name, step, 1.0) for name, part in steps.items() for step in part],
-        columns=["unique_id", "ds", "y"],
-    )
-    assert set(reasons(panel(df))) == set(steps)
-    assert len(looked_at) == len(df)
-
-
-@given(st.lists(st.integers(0, 4), min_size=1), st.data())
-def test_ranges_are_those_of_a_plain_loop(counts: list[int], data: st.DataObject) -> None:
-    indptr = np.concatenate([[0], np.cumsum(counts)])
-    places = st.lists(st.integers(0, len(counts) - 1), unique=True)
-    members = data.draw(places)
-    rows, begins = grid.ranges(indptr, np.array(members, dtype=np.int64))
-    expected = [list(range(indptr[place], indptr[place + 1])) for place in members]
-    assert [rows[a:b].tolist() for a, b in itertools.pairwise(begins.tolist())] == expected
 
 
 def test_all_series_refused_is_an_empty_panel() -> None:

@@ -1,0 +1,83 @@
+"""What laying grids costs: bounded by the rows and the steps that are laid, whatever comes in."""
+
+import itertools
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foretell.data import grid
+from foretell.data.calendar import Frequency
+from foretell.data.inference import candidates
+from foretell.data.options import Columns, ForecastOptions
+from foretell.data.panel import Panel
+from foretell.data.regular import regularise
+from foretell.data.rows import read_rows
+
+
+def table(series: dict[str, list[object]]) -> pd.DataFrame:
+    return pd.DataFrame(
+        [(name, stamp, 1.0) for name, stamps in series.items() for stamp in stamps],
+        columns=["unique_id", "ds", "y"],
+    )
+
+
+def panel(df: pd.DataFrame, model: str = "any", max_steps: int | None = None) -> Panel:
+    rows, options = read_rows(df, Columns()), ForecastOptions(horizon=2)
+    return regularise(rows, options=options, model_frequency=model, max_steps=max_steps)
+
+
+def test_rows_far_apart_take_no_more_memory_than_the_steps_that_are_laid() -> None:
+    """45 kilobytes of a request would otherwise become 900 megabytes of empty steps."""
+    df = table({f"s{n}": [0, 1, 99_999] for n in range(500)})
+    tracemalloc.start()
+    found = panel(df, max_steps=64)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (len(found.ids), len(found.target)) == (500, 500 * 64)
+    assert peak < 16e6
+
+
+@pytest.mark.parametrize("model", ["ME", "BME", "D"])
+def test_frequencies_are_compared_once_each_and_not_once_a_series(
+    monkeypatch: pytest.MonkeyPatch, model: str
+) -> None:
+    """Series are many, frequencies few: 100,000 comparisons take longer than all other checks."""
+    compared = []
+    same_rhythm = Frequency.same_rhythm
+    monkeypatch.setattr(
+        Frequency,
+        "same_rhythm",
+        lambda self, other: compared.append(self) or same_rhythm(self, other),
+    )
+    aliases = ["ME", "BME", "D", "h"]
+    grids = {alias: pd.date_range("2024-01-31", periods=5, freq=alias) for alias in aliases}
+    panel(
+        table({f"{alias} {copy}": grids[alias] for alias in aliases for copy in range(50)}), model
+    )
+    assert len(compared) <= 2 * len(aliases)
+
+
+def test_series_off_their_grids_are_looked_at_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hint looks for the step that was meant; over all series each time, it took minutes."""
+    looked_at = []
+    monkeypatch.setattr(
+        grid,
+        "candidates",
+        lambda stamps, *others: looked_at.extend(stamps) or candidates(stamps, *others),
+    )
+    df = table({f"s{n}": [0, 2 * n, 4 * n, 4 * n + 1] for n in range(2, 40)})
+    assert len(panel(df).refusals) == 38
+    assert len(looked_at) == len(df)
+
+
+@given(st.lists(st.integers(0, 4), min_size=1), st.data())
+def test_ranges_are_those_of_a_plain_loop(counts: list[int], data: st.DataObject) -> None:
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    members = data.draw(st.lists(st.integers(0, len(counts) - 1), unique=True))
+    rows, begins = grid.ranges(indptr, np.array(members, dtype=np.int64))
+    expected = [list(range(indptr[place], indptr[place + 1])) for place in members]
+    assert [rows[a:b].tolist() for a, b in itertools.pairwise(begins.tolist())] == expected
