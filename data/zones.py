@@ -27,7 +27,8 @@ def check_zone(name: str) -> str:
         TableError: There is no such zone.
     """
     try:
-        if not _OFFSET.fullmatch(name):  # fixed offsets are in no zone database
+        # The zone database first: pandas opens any file that is named as dateutil/PATH.
+        if not _OFFSET.fullmatch(name):  # fixed offsets are in no database
             ZoneInfo(name)
         pd.Timestamp(0, tz=name)
     except (KeyError, ValueError, OSError, TypeError) as error:

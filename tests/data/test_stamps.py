@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foretell.data import zones
 from foretell.data.errors import TableError
 from foretell.data.stamps import read_stamps
 from foretell.data.zones import describe_stamp, from_wall, split_days, to_wall
@@ -129,6 +130,18 @@ def test_integers_that_are_no_dates_are_steps(values: list[int]) -> None:
 def test_a_time_zone_must_exist_and_apply(values: object, zone: str, match: str) -> None:
     with pytest.raises(TableError, match=match):
         read_stamps(column(values), zone)
+
+
+@pytest.mark.parametrize(
+    "name", ["dateutil//etc/passwd", "dateutil/Europe/Berlin", "/etc/localtime", "tzlocal()", "a\0"]
+)
+def test_a_name_that_is_no_zone_never_reaches_pandas(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Names come from clients, and pandas would open the file."""
+    monkeypatch.setattr(zones, "pd", None)
+    with pytest.raises(TableError, match="is no time zone"):
+        zones.check_zone(name)
 
 
 @pytest.mark.parametrize(
