@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -95,15 +96,18 @@ def forecasters(models):
     return get
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def server(models):
-    """The address of a server of all models, started when first asked for."""
+    """The address of a server of all models, started when first asked for.
+
+    Of a module, because servers of other tests have event loops of their own.
+    """
     with ExitStack() as stack:
         found = []
 
         def address() -> str:
             if not found:
-                repository = Repository.load(models, load)
+                repository = Repository.load(models, partial(load, device="cpu"))
                 assert repository.failures == ()
                 found.append(stack.enter_context(serve_in_background(repository)))
             return found[0]
@@ -124,7 +128,7 @@ def library(forecasters):
     return ask
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def client(forecasters, server):
     """Over gRPC: `foretell.client.Client(...).forecast(...)`."""
 
@@ -196,7 +200,9 @@ def foretell(capsys):
 @pytest.fixture
 def command(foretell, models, tmp_path):
     """By `foretell forecast`, into a Parquet file."""
-    return command_door(foretell, tmp_path, lambda name: ["--model", models / name])
+    return command_door(
+        foretell, tmp_path, lambda name: ["--model", models / name, "--device", "cpu"]
+    )
 
 
 @pytest.fixture
