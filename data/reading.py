@@ -111,6 +111,9 @@ def _read(path: str | Path, name: str, csv: CsvFormat, columns: Columns) -> pd.D
         raise TableError(f"there is no file {name}; check the path.")
     if path.is_dir():
         return _read_folder(path)
+    if not path.is_file():  # a pipe gives its bytes once
+        content = path.read_bytes()
+        return _read_csv(lambda: pa.BufferReader(content), name, csv, columns)
     with path.open("rb") as file:
         start = file.read(8)
     if start.startswith(b"PAR1"):

@@ -141,6 +141,7 @@ def test_csv_holds_every_bit(foretell, library, models, tmp_path):
     table.to_parquet(tmp_path / "in.parquet")
     output = tmp_path / "out.csv"
     call = ["forecast", tmp_path / "in.parquet", "--model", models / "any", "--horizon", 4]
+    call += ["--device", "cpu"]
     assert foretell(*call, "--output", output).code == 0
     written = pd.read_csv(output, dtype=str)
     right = library(table, 4).table
@@ -153,6 +154,7 @@ def test_in_a_process_of_its_own(library, models, tmp_path):
     table = mixed()
     table.to_parquet(tmp_path / "in.parquet")
     call = ["forecast", "in.parquet", "--model", models / "any", "--horizon", "4"]
+    call += ["--device", "cpu"]
     done = subprocess.run(
         [sys.executable, "-m", "foretell.cli.main", *call, "--output", "out.parquet"],
         cwd=tmp_path,
@@ -161,10 +163,7 @@ def test_in_a_process_of_its_own(library, models, tmp_path):
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
-    assert (
-        done.stderr.splitlines() == ["7 series forecast by CPUExecutionProvider -> out.parquet"]
-        or "CUDAExecutionProvider" in done.stderr
-    )
+    assert done.stderr == "7 series forecast by CPUExecutionProvider -> out.parquet\n"
     written = pd.read_parquet(tmp_path / "out.parquet")
     pd.testing.assert_frame_equal(written, library(table, 4).table, check_exact=True)
 
@@ -179,5 +178,5 @@ def test_the_provider_in_use_is_told_by_every_door(forecasters, server, foretell
     assert f"forecast by {provider}" in told
     with Client(server()) as client:
         served = client.describe("any").provider
-    assert served.endswith("ExecutionProvider")
+    assert served == provider
     assert served in foretell(*call, "--server", server(), "--model", "any").err

@@ -3,7 +3,9 @@
 import contextlib
 import gzip
 import io
+import os
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -298,3 +300,14 @@ def test_a_spoilt_file_is_a_table_or_a_clear_refusal(
     with contextlib.suppress(TableError):
         rows = read_rows(read_table(path), Columns())
         assert len(rows.ids) + len(rows.refusals) >= 1
+
+
+def test_a_pipe_is_read_like_a_file(tmp_path: Path) -> None:
+    """`foretell forecast <(zcat sales.csv.gz)`: its bytes can be had only once."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(b"unique_id,ds,y\na,2024-01-01,1\n",))
+    writer.start()
+    table = read_table(pipe)
+    writer.join()
+    assert table.to_dict("list") == {"unique_id": ["a"], "ds": ["2024-01-01"], "y": [1.0]}
