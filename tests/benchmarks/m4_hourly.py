@@ -29,7 +29,7 @@ HORIZON, SEASON = 48, 24
 LEVELS = tuple(round(0.1 * i, 1) for i in range(1, 10))
 MODEL = ForecasterConfig(
     patch_length=12,
-    context_length=696,
+    context_length=336,
     d_model=192,
     num_layers=5,
     num_heads=6,
@@ -141,7 +141,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--run", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=2400)
+    parser.add_argument("--steps", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     if not (arguments.data / "Hourly-train.csv").is_file():
