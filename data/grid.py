@@ -248,8 +248,7 @@ def _refuse_sparse(
             series,
             f"its {table.counts[series]} rows from {table.name(table.first[series])} to "
             f"{table.name(table.last[series])} leave nearly all steps of "
-            f"{str(frequencies[series])!r} empty; correct stray stamps, or give the frequency "
-            "(freq).",
+            f"{str(frequencies[series])!r} empty; correct stray stamps, or the frequency (freq).",
         )
 
 

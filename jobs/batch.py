@@ -8,9 +8,11 @@ from typing import cast
 
 import pandas as pd
 
-from foretell.data.errors import OptionError, Refusal, RefusedSeriesError
+from foretell.data.calendar import Frequency
+from foretell.data.errors import ForetellError, OptionError, Refusal, RefusedSeriesError
 from foretell.data.options import Columns, ForecastOptions
 from foretell.data.reading import CsvFormat, read_table
+from foretell.data.zones import check_zone
 from foretell.jobs.doors import Door, OpenDoor, with_covariates
 from foretell.jobs.history import pictures
 from foretell.jobs.output import check_outputs, table_format, write_table
@@ -100,6 +102,13 @@ def run_job(job: ForecastJob, open_door: OpenDoor) -> JobResult:
 def _check(job: ForecastJob) -> None:
     """Refuse what can't end well, before a model is loaded or a server asked."""
     ForecastOptions.from_call(job.horizon, quantiles=job.quantiles, level=job.level, freq=job.freq)
+    try:
+        if job.freq is not None:
+            Frequency.parse(job.freq)
+        if job.columns.time_zone is not None:
+            check_zone(job.columns.time_zone)
+    except ForetellError as error:  # here it is the command that is wrong, not the table
+        raise OptionError(error.problems) from error
     if job.data == job.future == "-":
         raise OptionError("the data and --future can't both be -; standard input is read once.")
     if job.output is not None:
@@ -107,7 +116,8 @@ def _check(job: ForecastJob) -> None:
     if job.plot is not None:
         check_plot(job.plot)
     targets = [path for path in (job.output, job.refused_file, job.plot) if path is not None]
-    check_outputs(targets, overwrite=job.overwrite)
+    inputs = [path for path in (job.data, job.future) if path is not None and path != "-"]
+    check_outputs(targets, overwrite=job.overwrite, inputs=inputs)
 
 
 def _ask(

@@ -25,17 +25,26 @@ _WRITERS: dict[str, Callable[[pd.DataFrame, Path], None]] = {
 }
 
 
-def check_outputs(targets: Sequence[Path], *, overwrite: bool) -> None:
+def check_outputs(targets: Sequence[Path], *, overwrite: bool, inputs: Sequence[str] = ()) -> None:
     """Refuse outputs that can't be written, before any work is done.
 
+    Args:
+        targets: Where files shall stand.
+        overwrite: Replace files that stand there already.
+        inputs: What is read; it is never replaced, not even with `overwrite`.
+
     Raises:
-        ForetellError: A target exists and `overwrite` is off, is no regular file, or its folder
-            doesn't exist; all of them are named.
+        ForetellError: A target exists and `overwrite` is off, is no regular file, is an input, or
+            its folder doesn't exist; all of them are named.
     """
-    problems = []
+    missing = dict.fromkeys(target.parent for target in targets if not target.parent.is_dir())
+    problems = [f"the folder {folder} doesn't exist; make it first." for folder in missing]
+    read = {Path(name).resolve() for name in inputs}
     for target in targets:
-        if not target.parent.is_dir():
-            problems.append(f"{target}: the folder {target.parent} doesn't exist; make it first.")
+        if target.parent in missing:
+            continue
+        if target.resolve() in read:
+            problems.append(f"{target} is also read; give the output another path.")
         elif target.exists() and not target.is_file():
             problems.append(f"{target} is no regular file; give the path of a file.")
         elif not os.access(target.parent, os.W_OK):

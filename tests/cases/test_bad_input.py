@@ -193,7 +193,8 @@ def test_options_that_are_none(refused, options, words):
     [("--freq", "fortnight"), ("--freq", "m"), ("--freq", "0D"), ("--time-zone", "Mars/Olympus")],
 )
 def test_a_frequency_or_zone_that_is_none(refused, option, value):
-    assert_one_sentence(refused(option, value), f"'{value}'")
+    """The command line is wrong, not the table: exit code 2."""
+    assert_one_sentence(refused(option, value, code=2), f"'{value}'")
 
 
 @pytest.fixture

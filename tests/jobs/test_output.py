@@ -72,7 +72,7 @@ def test_all_unusable_outputs_are_named_at_once(tmp_path):
     folder.mkdir()
     with pytest.raises(ForetellError) as caught:
         check_outputs([exists, lost, folder], overwrite=False)
-    first, second, third = caught.value.problems
+    second, first, third = caught.value.problems
     assert str(exists) in first
     assert "--overwrite" in first
     assert "doesn't exist" in second
@@ -91,3 +91,20 @@ def test_a_device_is_never_replaced():
 def test_an_unknown_ending_is_refused_naming_the_known_ones(tmp_path):
     with pytest.raises(OptionError, match=r"\.csv, \.csv\.gz, \.parquet"):
         table_format(tmp_path / "out.xlsx")
+
+
+def test_what_is_read_is_never_replaced(tmp_path):
+    """`--output in.csv --overwrite` would leave forecasts where the history was."""
+    data = tmp_path / "in.csv"
+    data.write_text("x")
+    (tmp_path / "link.csv").symlink_to(data)
+    for target in (data, tmp_path / "link.csv", tmp_path / "." / "in.csv"):
+        with pytest.raises(ForetellError, match="is also read; give the output another path"):
+            check_outputs([target], overwrite=True, inputs=[str(data)])
+
+
+def test_a_missing_folder_is_told_once(tmp_path):
+    targets = [tmp_path / "no" / "a.csv", tmp_path / "no" / "a.csv.refused.csv"]
+    with pytest.raises(ForetellError) as error:
+        check_outputs(targets, overwrite=False)
+    assert len(error.value.problems) == 1
