@@ -131,6 +131,9 @@ def _hard_contexts(
     yield "zero", np.zeros_like(plain)
     yield "scale 1e-12", plain * 1e-12
     yield "scale 1e12", plain * 1e12
+    yield "scale 1e-90", plain * 1e-90
+    yield "scale 1e39", plain * 1e39
+    yield "scale 1e90", plain * 1e90
     yield "level 1e9", plain + 1e9
     spike = plain.copy()
     spike[:, length // 2] = 1e6

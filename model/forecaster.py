@@ -109,7 +109,9 @@ class Forecaster(nn.Module):
         observed = ~values.isnan()
         scale = causal_scale(values, observed, patch)
         patches = observed.unflatten(1, (-1, patch))  # [B N P]
-        scaled = scale.scale(values.nan_to_num(0.0).unflatten(1, (-1, patch)))
+        # No nan_to_num: its graph looks for infinities in float32, and finds them above 3.4e38.
+        known = torch.where(observed, values, torch.zeros_like(values))
+        scaled = scale.scale(known.unflatten(1, (-1, patch)))
         tokens = [torch.where(patches, scaled, torch.zeros_like(scaled)), patches.to(torch.float32)]
         if covariates is not None and self.standardise is not None:
             tokens += self._covariate_tokens(self.standardise(covariates))

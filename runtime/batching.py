@@ -13,8 +13,28 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Int64
 
+from foretell.data.errors import OptionError
+
 # Attention looks at pairs of tokens, which rule the memory at long horizons.
 MAX_BATCH_TOKEN_PAIRS = 1_048_576
+
+
+# Most tokens of one series: attention over them takes some 200 MB with 8 heads.
+MAX_SERIES_TOKENS = 2_048
+
+
+def check_horizon(horizon: int, *, context_length: int, patch_length: int) -> None:
+    """Refuse a horizon whose pairs of tokens would take the memory of the machine.
+
+    Raises:
+        OptionError: It is too long for one pass; the longest is named.
+    """
+    longest = MAX_SERIES_TOKENS * patch_length - context_length
+    if horizon > longest:
+        raise OptionError(
+            f"horizon {horizon:,} is more than this model forecasts in its one pass, {longest:,} "
+            "steps; ask for at most as many."
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from foretell.data.options import Columns, ForecastOptions
 from foretell.data.panel import Panel, PanelForecast, Rows
 from foretell.data.regular import regularise
 from foretell.data.rows import read_future_rows, read_rows
+from foretell.runtime.batching import check_horizon
 from foretell.runtime.panels import forecast_quantiles, input_names
 from foretell.runtime.quantiles import check_levels
 from foretell.runtime.session import Session
@@ -152,9 +153,15 @@ class Forecaster:
             The answers, and the series refused with their reasons.
 
         Raises:
-            OptionError: A quantile level lies outside the trained range.
+            OptionError: A quantile level lies outside the trained range, or the horizon is longer
+                than one pass can hold.
         """
         check_levels(self._spec.quantile_levels, options.quantile_levels)
+        check_horizon(
+            options.horizon,
+            context_length=self._spec.context_length,
+            patch_length=self._spec.patch_length,
+        )
         panel = regularise(
             rows,
             options=options,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from foretell.data.bundle import read_bundle
 from foretell.runtime.session import Session
 
-SCALES = [1e-12, 0.37, 1000.0, 1e12]
+SCALES = [1e-90, 1e-12, 0.37, 1000.0, 1e12, 1e39, 1e90]
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foretell.data.errors import OptionError
 from foretell.runtime.batching import (
     MAX_BATCH_TOKEN_PAIRS,
+    check_horizon,
     context_ladder,
     fill_rows,
     gather_context,
@@ -126,3 +128,11 @@ def test_rows_make_up_whole_vectors_of_four(count: int, patch: int) -> None:
 
 def test_patches_of_a_multiple_of_four_cost_nothing() -> None:
     assert fill_rows(np.array([5]), 16).tolist() == [5]
+
+
+def test_a_horizon_that_would_take_the_machines_memory_is_refused() -> None:
+    """Attention's memory grows with the square: 572 bytes asked for 10 GB."""
+    check_horizon(2048 * 4 - 48, context_length=48, patch_length=4)
+    with pytest.raises(OptionError, match="at most as many") as error:
+        check_horizon(100_000, context_length=48, patch_length=4)
+    assert "8,144" in str(error.value)
