@@ -14,7 +14,7 @@ from foretell.data.errors import OptionError
 from foretell.protos.v1 import forecaster_pb2, models_pb2
 from foretell.protos.v1.forecaster_pb2_grpc import add_ForecasterServicer_to_server
 from foretell.protos.v1.models_pb2_grpc import add_ModelsServicer_to_server
-from foretell.server.calls import AroundCalls
+from foretell.server.calls import AroundCalls, ReadingInside
 from foretell.server.drain import Drain
 from foretell.server.errors import ListenError, errors_as_status
 from foretell.server.listen import check_address
@@ -86,7 +86,11 @@ class Application:
         self._drain = Drain()
         self._health = health.aio.HealthServicer()
         self._server = grpc.aio.server(
-            interceptors=[AroundCalls(self._drain), AroundCalls(errors_as_status)],
+            interceptors=[
+                AroundCalls(self._drain, spare_libraries=True),
+                AroundCalls(errors_as_status),
+                ReadingInside(),
+            ],
             options=[
                 ("grpc.so_reuseport", 0),
                 ("grpc.max_receive_message_length", options.max_message_bytes),

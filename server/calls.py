@@ -1,62 +1,118 @@
-"""Runs something around every call of foretell's services; no new method can be forgotten."""
+"""Runs something around every call, and reads requests inside it; no method can be forgotten."""
 
+import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # has no types
+
+from foretell.server.errors import RequestError
 
 Around = Callable[[str, grpc.aio.ServicerContext], AbstractAsyncContextManager[None]]
+Continuation = Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler]]
+
+_FORMS = {
+    "unary_unary": grpc.unary_unary_rpc_method_handler,
+    "unary_stream": grpc.unary_stream_rpc_method_handler,
+    "stream_unary": grpc.stream_unary_rpc_method_handler,
+    "stream_stream": grpc.stream_stream_rpc_method_handler,
+}
 
 
 class AroundCalls(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc has no types
     """Enters a context manager before a call's body and leaves it after, with what it raised.
 
-    Health and reflection are left alone: they must answer while the server drains, and a watcher's
-    call never ends.
-
     Attributes:
         around: Makes the context manager from the method's name and the call's context.
+        spare_libraries: Leave health and reflection alone: they must answer while the server
+            drains, and a watcher's call never ends.
     """
 
-    def __init__(self, around: Around) -> None:
+    def __init__(self, around: Around, *, spare_libraries: bool = False) -> None:
         self.around = around
+        self.spare_libraries = spare_libraries
 
     async def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler]],
-        handler_call_details: grpc.HandlerCallDetails,
+        self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
     ) -> grpc.RpcMethodHandler:
         """Wrap the handler of a call; called by gRPC."""
         method: str = handler_call_details.method
         handler = await continuation(handler_call_details)
-        if handler is None or method.startswith("/grpc."):
+        if handler is None or (self.spare_libraries and method.startswith("/grpc.")):
             return handler
-        if handler.unary_unary is not None:
-            return grpc.unary_unary_rpc_method_handler(
-                self._unary(method, handler.unary_unary),
-                handler.request_deserializer,
-                handler.response_serializer,
-            )
-        if handler.stream_stream is not None:
-            return grpc.stream_stream_rpc_method_handler(
-                self._stream(method, handler.stream_stream),
-                handler.request_deserializer,
-                handler.response_serializer,
-            )
-        raise NotImplementedError(f"{method} is of a form that no foretell service has yet")
+        form, inner = _behaviour(handler)
 
-    def _unary(self, method: str, inner: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
         async def call(request: Any, context: grpc.aio.ServicerContext) -> Any:
             async with self.around(method, context):
                 return await inner(request, context)
 
-        return call
-
-    def _stream(self, method: str, inner: Callable[..., AsyncIterator[Any]]) -> Callable[..., Any]:
-        async def call(requests: Any, context: grpc.aio.ServicerContext) -> AsyncIterator[Any]:
+        async def stream(request: Any, context: grpc.aio.ServicerContext) -> AsyncIterator[Any]:
             async with self.around(method, context):
-                async for response in inner(requests, context):
+                async for response in inner(request, context):
                     yield response
 
-        return call
+        # Health writes its stream by itself and is a plain coroutine.
+        wrapped = stream if inspect.isasyncgenfunction(inner) else call
+        return _FORMS[form](wrapped, handler.request_deserializer, handler.response_serializer)
+
+
+class ReadingInside(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc has no types
+    """Reads requests in the call's body, where what can't be read is an error like all others.
+
+    gRPC itself would answer UNKNOWN, with what Python says of the exception.
+    """
+
+    async def intercept_service(
+        self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
+    ) -> grpc.RpcMethodHandler:
+        """Put the reading of requests into the handler of a call; called by gRPC."""
+        handler = await continuation(handler_call_details)
+        if handler is None:
+            return handler
+        form, inner = _behaviour(handler)
+        read = _reader(handler.request_deserializer, handler_call_details.method)
+
+        async def read_all(contents: AsyncIterator[bytes]) -> AsyncIterator[Any]:
+            number = 0
+            async for content in contents:
+                number += 1
+                try:
+                    request = read(content)
+                except RequestError as error:
+                    error.add_note(f"request {number} of the stream:")
+                    raise
+                yield request
+
+        read_request = read_all if handler.request_streaming else read
+
+        async def call(content: Any, context: grpc.aio.ServicerContext) -> Any:
+            return await inner(read_request(content), context)
+
+        async def stream(content: Any, context: grpc.aio.ServicerContext) -> AsyncIterator[Any]:
+            async for response in inner(read_request(content), context):
+                yield response
+
+        wrapped = stream if inspect.isasyncgenfunction(inner) else call
+        return _FORMS[form](wrapped, None, handler.response_serializer)
+
+
+def _behaviour(handler: grpc.RpcMethodHandler) -> tuple[str, Callable[..., Any]]:
+    """The form of a handler, and its one function."""
+    return next(
+        (form, inner) for form in _FORMS if (inner := getattr(handler, form, None)) is not None
+    )
+
+
+def _reader(deserialize: Callable[[bytes], Any], method: str) -> Callable[[bytes], Any]:
+    def read(content: bytes) -> Any:
+        try:
+            return deserialize(content)
+        except DecodeError as error:
+            raise RequestError(
+                f"the request's {len(content):,} bytes are no message that {method} takes; write "
+                "it as the server's .proto files say, which reflection shows."
+            ) from error
+
+    return read
