@@ -43,6 +43,7 @@ __all__ = [
     "write_bundle",
 ]
 
+_LINK = "{} is a symbolic link; a bundle holds its files itself."
 _VERSION = re.compile(r"0|[1-9][0-9]{0,17}")  # no leading zeros: 1 and 01 would be two folders
 
 
@@ -102,7 +103,7 @@ def read_bundle(path: str | os.PathLike[str]) -> Bundle:
     """
     folder = _folder(path)
     try:
-        manifest = Manifest.from_json((folder / MANIFEST_FILE).read_bytes().decode())
+        manifest = Manifest.from_json(_manifest_text(folder / MANIFEST_FILE))
     except FileNotFoundError as error:
         raise BundleError(
             f"bundle {folder}: {MANIFEST_FILE} is missing; this is no bundle, or half of one."
@@ -166,6 +167,12 @@ def _folder(path: str | os.PathLike[str]) -> Path:
     )
 
 
+def _manifest_text(file: Path) -> str:
+    if file.is_symlink():
+        raise BundleError(_LINK.format(file.name))
+    return file.read_bytes().decode()
+
+
 def _entry(file: Path) -> FileEntry:
     with file.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
@@ -174,9 +181,9 @@ def _entry(file: Path) -> FileEntry:
 
 def _problem(folder: Path, name: str, entry: FileEntry) -> str | None:
     file = folder / name
-    if any(part.is_symlink() for part in (file, *file.parents) if folder in part.parents):
-        return f"{name} is a symbolic link; a bundle holds its files itself."
     try:
+        if any(part.is_symlink() for part in (file, *file.parents) if folder in part.parents):
+            return _LINK.format(name)
         if not file.is_file():
             return f"{name} is missing."
         size_bytes = file.stat().st_size

@@ -16,6 +16,7 @@ from foretell.data.records import read_record, to_plain
 FORMAT_VERSION = 1
 MANIFEST_FILE = "manifest.json"
 ANY_FREQUENCY = "any"
+_LARGEST_LENGTH = 2**31 - 1  # what clients can be told
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +79,9 @@ class ForecasterSpec:
 
     def __post_init__(self) -> None:
         problems = [
-            f"{name} is {getattr(self, name)}; expected at least 1."
+            f"{name} is {getattr(self, name)}; expected 1 to {_LARGEST_LENGTH:,}."
             for name in ("context_length", "patch_length", "horizon", "season_length")
-            if getattr(self, name) < 1
+            if not 1 <= getattr(self, name) <= _LARGEST_LENGTH
         ]
         levels = self.quantile_levels
         if list(levels) != sorted(set(levels)) or 0.5 not in levels:
@@ -174,10 +175,11 @@ class Manifest:
         try:
             plain = {**to_plain(self), "digest": ""}
             text = json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        except (TypeError, ValueError) as error:
-            raise BundleError(f"config or training hold what is no JSON value: {error}.") from error
+            digest = _digest(text)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise BundleError(f"the manifest holds what is no JSON value: {error}.") from error
         head, _, tail = text.rpartition(_digest_line(""))
-        return head + _digest_line(_digest(text)) + tail
+        return head + _digest_line(digest) + tail
 
     @classmethod
     def from_json(cls, text: str) -> "Manifest":
@@ -187,6 +189,15 @@ class Manifest:
             BundleError: The text is incomplete, was changed since, is of another format version,
                 or lacks keys, has unknown ones or values of the wrong type; all are listed.
         """
+        try:
+            manifest = cls._read(text)
+            manifest.to_json()  # whoever could read it must be able to tell it
+        except RecursionError as error:
+            raise BundleError(f"{MANIFEST_FILE} is damaged: it is nested too deeply.") from error
+        return manifest
+
+    @classmethod
+    def _read(cls, text: str) -> "Manifest":
         try:
             value = json.loads(text)
         except ValueError as error:

@@ -167,7 +167,7 @@ class TestManifest:
             ({"quantile_levels": (0.1, 0.9)}, "expected rising ones with 0.5"),
             ({"quantile_levels": (0.5, 0.1)}, "expected rising ones"),
             ({"quantile_levels": (0.0, 0.5)}, r"inside \(0, 1\)"),
-            ({"context_length": 0}, "context_length is 0; expected at least 1"),
+            ({"context_length": 0}, "context_length is 0; expected 1 to"),
             ({"static": ("promo",)}, "column 'promo' has more than one role"),
         ],
     )
