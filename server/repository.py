@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Protocol
 
 from foretell.data.bundle import MANIFEST_FILE, Manifest, bundle_versions
-from foretell.data.errors import BundleError, ModelNotFoundError
+from foretell.data.errors import BundleError, ForetellError, ModelNotFoundError
 from foretell.data.options import ForecastOptions
 from foretell.data.panel import PanelForecast, Rows
 
 _log = logging.getLogger(__name__)
+_MOST_REASON = 2000  # characters; a list of models must stay a message
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
@@ -87,14 +88,16 @@ class Repository:
             for version in sorted(versions, reverse=True):
                 try:
                     models.append(Model(name, version, load(versions[version])))
-                except BundleError as error:
-                    # Clients see the reason, and have no business with where the server keeps its
-                    # models.
-                    reason = " ".join(error.problems).replace(f"{path.absolute().parent}/", "")
-                    failures.append(Failure(name, version, reason))
-                    _log.error("model=%s version=%d is not served: %s", name, version, error)
-                else:
                     break
+                except BundleError as error:
+                    reason = _without_paths(error, versions[version], f"{name}/{version}")
+                    _log.error("model=%s version=%d is not served: %s", name, version, error)
+                except ForetellError:
+                    raise
+                except Exception:  # a fault of ours in one bundle must not stop the others
+                    reason = "a fault of the server's own; its log tells more."
+                    _log.exception("model=%s version=%d is not served", name, version)
+                failures.append(Failure(name, version, reason))
         if not models:
             tried = [f"{bad.name} version {bad.version}: {bad.reason}" for bad in failures]
             if not tried:
@@ -145,6 +148,16 @@ def _find(path: Path) -> dict[str, dict[int, Path]]:
     folders = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
     found = {entry.name: bundle_versions(entry) for entry in folders}
     return {_checked(name): versions for name, versions in found.items() if versions}
+
+
+def _without_paths(error: BundleError, bundle: Path, name: str) -> str:
+    """The reason for clients, who have no business with where the server keeps its models."""
+    reason = " ".join(error.problems)
+    for place in dict.fromkeys((str(bundle), os.path.realpath(bundle))):
+        reason = reason.replace(place, name)
+    if len(reason) > _MOST_REASON:
+        reason = f"{reason[:_MOST_REASON]} ..."
+    return reason.encode(errors="backslashreplace").decode()
 
 
 def _checked(name: str) -> str:

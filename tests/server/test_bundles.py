@@ -85,6 +85,15 @@ def test_a_good_older_version_serves_and_the_list_tells_why(models, make_request
     assert response.version == 1
 
 
+def test_one_hostile_manifest_leaves_the_other_models_served(models):
+    """Its nesting ended the whole server by a RecursionError."""
+    shutil.copytree(models / "tiny", models / "hostile")
+    (models / "hostile/1/manifest.json").write_text("[" * 100_000)
+    repository = Repository.load(models, load_on_cpu)
+    assert list(repository.models) == ["tiny"]
+    assert "manifest.json" in repository.failures[0].reason
+
+
 def test_half_of_a_batch_is_bad(models, make_request):
     """With a real graph: constants stay themselves, and each bad series has its reason."""
     series = {

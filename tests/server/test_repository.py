@@ -1,5 +1,7 @@
 """What is found on disk, which version serves, and what is said of those that can't."""
 
+from pathlib import Path
+
 import pytest
 
 from foretell.data.errors import BundleError, DeviceError, ModelNotFoundError
@@ -48,14 +50,58 @@ def test_a_damaged_version_is_passed_over_and_reported(folder, load, caplog):
     assert str(path) not in repository.failures[0].reason
 
 
+def test_reasons_never_tell_where_the_server_keeps_its_models(folder, load, monkeypatch):
+    """Clients see them; the path was told where the folder was given with "..", or by a link."""
+    path = folder("models/demand/1/bad", "models/sales/1", "work")
+    (path / "link").symlink_to(path / "models")
+    monkeypatch.chdir(path / "work")
+    for given in ("../models", path / "models", path / "work" / ".." / "link"):
+        (failure,) = Repository.load(Path(given), load).failures
+        assert failure.reason == "bundle demand/1: forecaster.onnx is damaged. Copy it again."
+
+
+def test_a_fault_of_ours_in_one_bundle_does_not_stop_the_others(folder, make_forecaster, caplog):
+    def load(path):
+        if "demand" in str(path):
+            raise RecursionError("secret")
+        return make_forecaster()
+
+    repository = Repository.load(folder("demand/1", "sales/1"), load)
+    assert served(repository) == {"sales": 1}
+    assert repository.failures[0].reason == "a fault of the server's own; its log tells more."
+    assert "secret" in caplog.text
+
+
+def test_any_reason_fits_a_message(folder, make_forecaster):
+    def load(path):
+        if "demand" in str(path):
+            raise BundleError("\ud800" + "x" * 10**6)
+        return make_forecaster()
+
+    (failure,) = Repository.load(folder("demand/1", "sales/1"), load).failures
+    assert len(failure.reason) < 3000
+    assert failure.reason.encode()
+
+
+def test_a_version_that_links_to_itself_is_passed_over(folder, make_forecaster):
+    def load(path):
+        if not path.is_dir():
+            raise BundleError(f"model {path} is missing.")
+        return make_forecaster()
+
+    path = folder("demand/1")
+    (path / "demand/2").symlink_to(path / "demand/2")
+    repository = Repository.load(path, load)
+    assert served(repository) == {"demand": 1}
+    assert repository.failures[0].reason == "model demand/2 is missing."
+
+
 def test_nothing_good_is_an_error_that_names_all_that_was_tried(folder, load):
     path = folder("models/demand/1/bad", "models/demand/2/bad")
     with pytest.raises(BundleError) as caught:
         Repository.load(path / "models", load)
     assert "no model under" in caught.value.problems[0]
-    assert "demand version 2: bundle models/demand/2: forecaster.onnx is damaged" in str(
-        caught.value
-    )
+    assert "demand version 2: bundle demand/2: forecaster.onnx is damaged" in str(caught.value)
     assert "demand version 1: " in str(caught.value)
 
 
