@@ -173,6 +173,7 @@ def _read_future(
     stamps = unpack_integers(future.stamps, "future.stamps", problems)
     _check_size(stamps, num_rows, "future.stamps", "future.lengths", problems)
     covariates = _read_columns(future.covariates, names, num_rows, "future.covariates", problems)
+    unread = _read_unread(request, problems)
     if problems:
         return None
     rows = screen_future(
@@ -189,8 +190,21 @@ def _read_future(
         ),
         spec,
     )
-    unread = tuple(Refusal(one.position, one.unique_id, one.reason) for one in future.unread)
     return replace(rows, refusals=(*rows.refusals, *unread))
+
+
+def _read_unread(request: ForecastRequest, problems: list[str]) -> tuple[Refusal, ...]:
+    unread = request.future.unread
+    known = set(request.history.ids)
+    strangers = [one.unique_id for one in unread if one.unique_id not in known]
+    silent = [one.unique_id for one in unread if not one.reason.strip()]
+    if strangers:
+        problems.append(
+            f"future.unread has {_some(strangers)}, which history.ids lacks; send ids of both."
+        )
+    if silent:
+        problems.append(f"future.unread gives no reason for {_some(silent)}; send one for each.")
+    return tuple(Refusal(one.position, one.unique_id, one.reason) for one in unread)
 
 
 def _read_lengths(message: Integers, num_series: int, name: str, problems: list[str]) -> np.ndarray:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from foretell.data.bundle import ForecasterSpec
 from foretell.protos.arrays import pack_doubles, pack_integers
 from foretell.protos.v1.arrays_pb2 import Doubles, Integers, StampKind
-from foretell.protos.v1.forecaster_pb2 import ForecastRequest, History, NamedDoubles
+from foretell.protos.v1.forecaster_pb2 import ForecastRequest, History, NamedDoubles, SeriesError
 from foretell.server.codec import ForecastTask, answer_bytes, read_request
 from foretell.server.errors import RequestError
 
@@ -186,3 +186,29 @@ def test_the_size_of_an_answer_is_known_before_it_is_made(num_series, horizon, n
     options = read_request(request, SPEC).options
     numbers = num_series * horizon * (2 + num_levels)  # stamps, point forecast, quantiles
     assert answer_bytes(num_series, options) == 8 * numbers
+
+
+@pytest.mark.parametrize(
+    ("unique_id", "reason", "text"),
+    [
+        ("zzz", "blank.", "future.unread has 'zzz', which history.ids lacks"),
+        ("a", "", "future.unread gives no reason for 'a'"),
+        ("a", " \n", "future.unread gives no reason for 'a'"),
+    ],
+)
+def test_unread_future_rows_need_a_series_and_a_reason(
+    make_request, covariate_spec, unique_id, reason, text
+):
+    """A series that nobody refuses is forecast from half of its future, without a word."""
+    request = make_request(
+        {"a": [1, 2]},
+        covariates={"price": [1, 2], "footfall": [1, 2]},
+        static={"area": [1]},
+        future={"price": [1, 2, 3]},
+    )
+    request.future.unread.add(position=0, unique_id=unique_id, reason=reason)
+    with pytest.raises(RequestError, match=text):
+        read_request(request, covariate_spec)
+    request.future.unread[0].MergeFrom(SeriesError(unique_id="a", reason="price is blank."))
+    (refusal,) = read_request(request, covariate_spec).future.refusals
+    assert (refusal.unique_id, refusal.reason) == ("a", "price is blank.")
