@@ -1,6 +1,5 @@
 """One `forecast` call of a client, whatever carries its messages: requests out, a table back."""
 
-import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -11,67 +10,17 @@ import pandas as pd
 from foretell.client.chunks import align_future, cut
 from foretell.client.codec import Span, read_response, wire_ids, write_request
 from foretell.client.models import ModelInfo
+from foretell.client.options import ClientOptions
 from foretell.data.answers import forecast_table, raise_refused
-from foretell.data.errors import OptionError, Refusal, TableWarning
+from foretell.data.calendar import Frequency
+from foretell.data.errors import Refusal, TableWarning
 from foretell.data.future import match_future
 from foretell.data.options import Columns, ForecastOptions
 from foretell.data.panel import PanelForecast, Rows
 from foretell.data.rows import read_future_rows, read_rows
 from foretell.protos.v1.forecaster_pb2 import ForecastRequest, ForecastResponse
 
-MIB = 1024 * 1024
 _WARNINGS = 5
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ClientOptions:
-    """How a client talks to its server.
-
-    Attributes:
-        timeout_s: Seconds that one request may take, not the whole table.
-        max_message_bytes: Largest message that the client sends and takes.
-        chunk_bytes: Size that a large table is cut into; answers stay within it too. The default
-            fits servers and proxies with gRPC's own limit of 4 MiB.
-        in_flight: Requests of one table that are on their way at a time.
-    """
-
-    timeout_s: float = 60.0
-    max_message_bytes: int = 64 * MIB
-    chunk_bytes: int = 3 * MIB
-    in_flight: int = 4
-
-    def __post_init__(self) -> None:
-        problems = [
-            f"{name} is {getattr(self, name)!r}; it must be more than 0."
-            for name in ("timeout_s", "max_message_bytes", "chunk_bytes", "in_flight")
-            if not getattr(self, name) > 0
-        ]
-        if not problems and self.chunk_bytes > self.max_message_bytes:
-            problems.append(
-                f"chunk_bytes is {self.chunk_bytes:,}, more than max_message_bytes "
-                f"{self.max_message_bytes:,}; a chunk must fit a message."
-            )
-        if problems:
-            raise OptionError(problems)
-
-    @property
-    def channel_options(self) -> list[tuple[str, int]]:
-        """The options that gRPC takes."""
-        return [
-            ("grpc.max_send_message_length", self.max_message_bytes),
-            ("grpc.max_receive_message_length", self.max_message_bytes),
-        ]
-
-
-def check_target(target: str) -> str:
-    """Return a server's address as it came; gRPC would take port 443 where none is named.
-
-    Raises:
-        OptionError: It names no port, or is no address at all.
-    """
-    if not re.fullmatch(r"\S+:\S+", target):
-        raise OptionError(f"the server is {target!r}; give HOST:PORT, such as 127.0.0.1:8001.")
-    return target
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +45,7 @@ class ForecastCall:
 
     Raises:
         TableError: A table can't be understood.
+        FrequencyError: The frequency is none that there is.
     """
 
     def __init__(
@@ -104,7 +54,7 @@ class ForecastCall:
         self._question = question
         self._model = model
         self._target = target
-        self._chunk_bytes = options.chunk_bytes
+        self._chunk_bytes = options.chunk_bytes_for(model.max_message_bytes)
         self._answers: list[PanelForecast] = []
         self._columns = replace(
             question.columns,
@@ -114,11 +64,14 @@ class ForecastCall:
         )
         self._rows = read_rows(question.df, self._columns)
         self._texts = wire_ids(self._rows.ids)
-        self._future, self._warnings = self._read_future(question.future)
+        future = question.future
+        rows = None if future is None else read_future_rows(future, self._columns)
+        if question.options.freq is not None:
+            Frequency.parse(question.options.freq)  # on the wire an empty text means none is given
+        self._future, self._warnings = self._align(rows)
 
-    def _read_future(self, table: pd.DataFrame | None) -> tuple[Rows | None, tuple[str, ...]]:
+    def _align(self, future: Rows | None) -> tuple[Rows | None, tuple[str, ...]]:
         names = self._columns.future_covariates
-        future = None if table is None else read_future_rows(table, self._columns)
         owner, sentences = match_future(self._rows, future, names)
         if future is None or not names:
             return None, sentences
@@ -158,12 +111,14 @@ class ForecastCall:
     def _together(self) -> PanelForecast:
         rows, options, answers = self._rows, self._question.options, self._answers
         horizon, num_levels = options.horizon, len(options.quantile_levels)
-        no_ids: pd.Index = rows.ids[:0]
+        refusals = self._refusals()
+        refused = [refusal.position for refusal in refusals]
         stamps = [np.empty((0, horizon), np.int64), *(one.stamps for one in answers)]
         forecast = [np.empty((0, horizon)), *(one.forecast for one in answers)]
         quantiles = [np.empty((0, horizon, num_levels)), *(one.quantiles for one in answers)]
         return PanelForecast(
-            ids=no_ids.append([one.ids for one in answers]),
+            # Joining the answers' ids would infer their type anew; answers keep the order of rows.
+            ids=rows.ids[~np.isin(rows.positions, refused)],
             frequencies=tuple(frequency for one in answers for frequency in one.frequencies),
             stamp_kind=rows.stamp_kind,
             time_zone=rows.time_zone,
@@ -171,7 +126,7 @@ class ForecastCall:
             forecast=np.concatenate(forecast),
             quantile_levels=options.quantile_levels,
             quantiles=np.concatenate(quantiles),
-            refusals=self._refusals(),
+            refusals=refusals,
             warnings=self._all_warnings(),
         )
 

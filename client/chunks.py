@@ -13,6 +13,7 @@ from foretell.data.panel import Rows
 
 _NUMBER_BYTES = 8
 _SERIES_BYTES = 64  # lengths, positions, frequency, tags
+_REASON_BYTES = 400  # any series may be refused, and then has a reason instead of numbers
 
 
 def cut(
@@ -38,7 +39,8 @@ def cut(
     sent += _NUMBER_BYTES * rows.static.shape[1]
     if future is not None:
         sent += fixed + np.diff(future.indptr) * _NUMBER_BYTES * (1 + future.covariates.shape[1])
-    answered = fixed + options.horizon * _NUMBER_BYTES * (2 + len(options.quantile_levels))
+    numbers = options.horizon * _NUMBER_BYTES * (2 + len(options.quantile_levels))
+    answered = fixed + max(numbers, _REASON_BYTES)
     ends = [np.concatenate([[0], np.cumsum(sizes)]) for sizes in (sent, answered)]
     start = 0
     while start < len(texts):

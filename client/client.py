@@ -8,14 +8,21 @@ from typing import Self
 import grpc
 import pandas as pd
 
-from foretell.client.call import MIB, ClientOptions, ForecastCall, Question, check_target
+from foretell.client.call import ForecastCall, Question
 from foretell.client.codec import Span
 from foretell.client.errors import remote_errors
-from foretell.client.models import ModelInfo, ModelStatus, read_description, read_statuses
+from foretell.client.models import (
+    ModelInfo,
+    ModelStatus,
+    describe_request,
+    read_description,
+    read_statuses,
+)
+from foretell.client.options import MIB, ClientOptions, check_target
 from foretell.data.options import Columns, ForecastOptions
 from foretell.protos.v1.forecaster_pb2 import ForecastRequest, ForecastResponse
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
-from foretell.protos.v1.models_pb2 import DescribeModelRequest, ListModelsRequest
+from foretell.protos.v1.models_pb2 import ListModelsRequest
 from foretell.protos.v1.models_pb2_grpc import ModelsStub
 
 
@@ -82,9 +89,10 @@ class Client:
             version: Its version; None for the one that is served.
 
         Raises:
+            OptionError: The name or the version can't be one.
             RemoteError: The server can't be reached, or has no such model.
         """
-        request = DescribeModelRequest(model=name or "", version=version or 0)
+        request = describe_request(name, version)
         with remote_errors(self.target):
             description = self._models.Describe(request, timeout=self.options.timeout_s)
         return read_description(description, self.target)

@@ -46,8 +46,7 @@ def wire_ids(ids: pd.Index) -> list[str]:
         TableError: Two ids can't be told apart by their texts.
     """
     for write in (str, repr):
-        # Text may hold half a surrogate pair, which no message can carry.
-        texts = [write(value).encode(errors="backslashreplace").decode() for value in ids]
+        texts = [_sendable(write(value)) for value in ids]
         if len(set(texts)) == len(texts):
             return texts
     raise TableError(
@@ -78,10 +77,10 @@ def write_request(
     request = ForecastRequest(
         model=model.name,
         version=model.version,
-        horizon=options.horizon,
+        horizon=int(options.horizon),
         quantile_levels=pack_doubles(np.array(options.quantile_levels)),
         frequency=options.freq or "",
-        allow_other_frequency=options.allow_other_frequency,
+        allow_other_frequency=bool(options.allow_other_frequency),
         raw_answer=True,
         history=_write_history(rows, texts, span, spec),
     )
@@ -117,6 +116,7 @@ def read_response(response: ForecastResponse, rows: Rows, span: Span, target: st
         or forecast.size != steps
         or quantiles.size != steps * levels.size
         or len(response.frequencies) != len(answered)
+        or (np.diff(answered) <= 0).any()
         or sorted([*answered.tolist(), *refused]) != list(range(span.start, span.stop))
         or response.stamp_kind not in STAMP_KIND_NAMES
     ):
@@ -167,12 +167,17 @@ def _write_future(future: Rows, texts: list[str], span: Span, spec: ForecasterSp
             SeriesError(
                 position=refusal.position - span.start,
                 unique_id=texts[refusal.position],
-                reason=refusal.reason,
+                reason=_sendable(refusal.reason),
             )
             for refusal in future.refusals
             if span.start <= refusal.position < span.stop
         ],
     )
+
+
+def _sendable(text: str) -> str:
+    """Text may hold half a surrogate pair, which no message can carry."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _columns(names: tuple[str, ...], values: np.ndarray) -> list[NamedDoubles]:

@@ -1,12 +1,18 @@
 """What a server tells about its models."""
 
 import json
+import numbers
 from dataclasses import dataclass
 from typing import Any
 
 from foretell.client.errors import RemoteError
 from foretell.data.bundle import ForecasterSpec
-from foretell.protos.v1.models_pb2 import ListModelsResponse, ModelDescription
+from foretell.data.errors import OptionError
+from foretell.protos.v1.models_pb2 import (
+    DescribeModelRequest,
+    ListModelsResponse,
+    ModelDescription,
+)
 from foretell.protos.v1.models_pb2 import ModelStatus as ModelStatusMessage
 
 
@@ -50,6 +56,25 @@ class ModelInfo:
     forecaster: ForecasterSpec
     manifest: dict[str, Any]
     max_message_bytes: int
+
+
+def describe_request(name: str | None, version: int | None) -> DescribeModelRequest:
+    """Ask for a model; on the wire an empty name and version 0 mean that none is named.
+
+    Raises:
+        OptionError: What is given is no name or no version.
+    """
+    problems = []
+    if name is not None and not (isinstance(name, str) and name.isprintable() and name):
+        problems.append(f"the model is {name!r}; give its name, or None for the only one.")
+    is_number = isinstance(version, numbers.Integral) and not isinstance(version, bool)
+    if version is not None and not (is_number and 1 <= version < 2**63):
+        problems.append(
+            f"the version is {version!r}; give a whole number from 1, or None for the one served."
+        )
+    if problems:
+        raise OptionError(problems)
+    return DescribeModelRequest(model=name or "", version=int(version or 0))
 
 
 def read_statuses(response: ListModelsResponse) -> list[ModelStatus]:

@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 
 from foretell.client import AsyncClient, Client, RemoteError
-from foretell.client.call import ClientOptions
-from foretell.data.errors import ModelNotFoundError, OptionError
+from foretell.data.errors import ModelNotFoundError, RefusedSeriesError
 
 TABLE = pd.DataFrame({"unique_id": "a", "ds": [0, 1, 2], "y": [1.0, 2.0, 3.0]})
 
@@ -36,6 +35,24 @@ def test_a_large_table_passes_a_server_with_grpcs_own_limit(ask, serving, make_f
     assert len(forecaster.calls) > 6
     assert answer["unique_id"].unique().tolist() == [f"s{i}" for i in range(900)]
     assert answer["forecast"].tolist() == np.repeat(np.arange(900.0), 300).tolist()
+
+
+@pytest.mark.parametrize("is_bad", [False, True], ids=["answered", "refused"])
+@pytest.mark.parametrize("steps", [3, 40])
+def test_a_table_is_cut_to_the_limit_that_the_server_tells(
+    ask, serving, make_forecaster, steps, is_bad
+):
+    """It passes whatever a server was started with; refused series bring texts, not numbers."""
+    table = many(num_series=3000, steps=steps)
+    if is_bad:
+        table["ds"] = 0  # each stamp several times
+    with serving(demand=make_forecaster(), max_message_bytes=2**20) as address:
+        if not is_bad:
+            assert len(ask(address, table, 10)) == 30_000
+            return
+        with pytest.raises(RefusedSeriesError) as caught:
+            ask(address, table, 1)
+    assert len(caught.value.refusals) == 3000
 
 
 def test_several_requests_are_on_their_way_at_a_time(ask, serving, make_forecaster):
@@ -186,27 +203,9 @@ def test_tasks_share_a_client(serving, make_forecaster):
     assert [len(table) for table in tables] == [2 * n for n in range(1, 17)]
 
 
-def test_options_out_of_range_are_told_before_any_call():
-    with pytest.raises(OptionError) as caught:
-        Client("127.0.0.1:1", timeout_s=0, in_flight=-1)
-    assert len(caught.value.problems) == 2
-    with pytest.raises(OptionError, match="a chunk must fit a message"):
-        ClientOptions(chunk_bytes=10, max_message_bytes=9)
-    with Client("127.0.0.1:1") as client, pytest.raises(OptionError, match="horizon is 0"):
-        client.forecast(TABLE, 0)
-
-
 def test_a_remote_error_survives_pickling():
     """Jobs on many machines send their errors home."""
     error = pickle.loads(pickle.dumps(RemoteError("NOT_FOUND", "host:1", "there is no model.")))
     assert (error.code, error.target) == ("NOT_FOUND", "host:1")
     assert str(error) == "server host:1 answered NOT_FOUND: there is no model."
     assert not isinstance(error, ModelNotFoundError)
-
-
-@pytest.mark.parametrize("target", ["", "localhost", ":8001", "localhost:", "local host:8001"])
-@pytest.mark.parametrize("kind", [Client, AsyncClient])
-def test_an_address_without_a_port_is_refused_at_once(kind, target):
-    """gRPC takes the port of https for it, and waits."""
-    with pytest.raises(OptionError, match="give HOST:PORT"):
-        kind(target)

@@ -6,7 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from foretell.data.errors import OptionError, RefusedSeriesError, TableError, TableWarning
+from foretell.data.errors import (
+    FrequencyError,
+    OptionError,
+    RefusedSeriesError,
+    TableError,
+    TableWarning,
+)
 
 SMALL_CHUNKS = {"chunk_bytes": 4_000}
 
@@ -81,6 +87,31 @@ def test_ids_keep_their_type_and_order(ask, serving, tiny, ids):
     shuffled = table.sample(frac=1, random_state=1)
     with serving(tiny=tiny) as address:
         assert_same_answers(ask, tiny, address, shuffled, 2)
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [["b", "a", "c"], [True, 1.5, 2], ["\ud800", "b", "c"]],
+    ids=["text", "mixed", "surrogate"],
+)
+@pytest.mark.parametrize("bad", [(), (0,)], ids=["all", "without the first"])
+def test_the_type_of_ids_is_never_inferred_anew(ask, serving, tiny, ids, bad):
+    """A column that changes its type no longer joins with the caller's other tables."""
+    table = hourly(num_series=3)
+    places = pd.factorize(table["unique_id"])[0]
+    table["unique_id"] = pd.Series([ids[place] for place in places], dtype=object)
+    table.loc[np.isin(places, bad), "y"] = np.inf
+
+    def answer(call, *arguments):
+        try:
+            return call(*arguments, table, 2)
+        except RefusedSeriesError as error:
+            return error.forecast
+
+    expected = answer(tiny.forecast)
+    assert expected["unique_id"].dtype == object
+    with serving(tiny=tiny) as address:
+        pd.testing.assert_frame_equal(answer(ask, address), expected, check_exact=True)
 
 
 @pytest.mark.parametrize("kind", ["zoned", "offsets", "integer"])
@@ -182,6 +213,8 @@ def test_callers_mistakes_are_the_same_errors_as_in_process(ask, serving, tiny, 
         (tiny, OptionError, {"quantiles": [0.999]}),
         (tiny, OptionError, {"quantiles": [1.5]}),
         (tiny, OptionError, {"quantiles": [0.5], "level": [80.0]}),
+        (tiny, FrequencyError, {"freq": ""}),  # on the wire it means that none is given
+        (tiny, FrequencyError, {"freq": "\ud800"}),
         (tiny, TableError, {"target_col": "sales"}),
         (tiny_covariates, TableError, {}),
         (tiny_covariates, TableError, {"future": strangers}),

@@ -44,13 +44,15 @@ def test_spans_cover_every_series_once_and_stay_within_the_size(lengths, horizon
     assert [i for span in spans for i in range(span.start, span.stop)] == list(range(len(lengths)))
     for span in spans:
         sent = sum(64 + len(texts[i]) + 16 * lengths[i] for i in range(span.start, span.stop))
-        answered = sum(64 + len(texts[i]) + 40 * horizon for i in range(span.start, span.stop))
+        answered = sum(
+            64 + len(texts[i]) + max(40 * horizon, 400) for i in range(span.start, span.stop)
+        )
         assert span.stop == span.start + 1 or max(sent, answered) <= chunk_bytes
 
 
 def test_spans_are_as_long_as_the_size_allows():
     rows = make_rows([10] * 100)
-    spans = list(cut(rows, ["x"] * 100, None, ForecastOptions(horizon=1), 225 * 10))
+    spans = list(cut(rows, ["x"] * 100, None, ForecastOptions(horizon=1), 465 * 10))
     assert [span.stop - span.start for span in spans] == [10] * 10
 
 
@@ -116,6 +118,7 @@ def test_answers_get_the_tables_own_ids_and_positions():
     [
         {"positions": pack_integers(np.array([0, 1]))},
         {"positions": pack_integers(np.array([0, 9]))},
+        {"positions": pack_integers(np.array([2, 0]))},
         {"horizon": 3},
         {"frequencies": ["1"]},
         {"errors": []},
