@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foretell.cli import parameters
-from foretell.cli.messages import say
+from foretell.cli.messages import at_times, say
 
 if TYPE_CHECKING:
     from foretell.export.parity import ParityReport
@@ -32,7 +32,9 @@ def export(
     """
     from foretell.export.build import export_run
 
-    report = export_run(run, output, precision=precision, overwrite=overwrite, progress=say)
+    report = export_run(
+        run, output, precision=precision, overwrite=overwrite, progress=at_times(say)
+    )
     say(f"parity holds: {parity_line(report)} -> {output}")
 
 

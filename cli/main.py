@@ -76,7 +76,8 @@ def run(arguments: Sequence[str]) -> int:
     except ForetellError as error:
         say(f"error: {error}")
         return 2 if isinstance(error, OptionError) else 1
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
+        say(str(interrupt) or "interrupted")
         return 130
     except ModuleNotFoundError as error:
         extra = _EXTRA_OF.get(error.name or "")

@@ -1,17 +1,20 @@
 """What people read goes to standard error; standard output belongs to the data."""
 
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 import typer
 
 from foretell.data.errors import Refusal
 
 MOST_REASONS_SHOWN = 20
+SECONDS_BETWEEN_LINES = 10.0
 
 _ARGUMENTS = {
     *("id_col", "time_col", "target_col", "time_zone", "freq", "future", "date_format"),
     *("separator", "decimal", "allow_other_frequency", "skip_refused", "device", "threads"),
+    *("resume", "overwrite"),
 }
 
 
@@ -35,10 +38,30 @@ def as_options(text: str) -> str:
     return re.sub(r"\(([a-z_]+(?:, [a-z_]+)*)\)", typed, text)
 
 
+def at_times(tell: Callable[[str], None]) -> Callable[[str], None]:
+    """Pass on the first message, and then at most one every ten seconds."""
+    last = -SECONDS_BETWEEN_LINES
+
+    def pass_on(text: str) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= SECONDS_BETWEEN_LINES:
+            last = now
+            tell(text)
+
+    return pass_on
+
+
 def say_refused(refusals: Sequence[Refusal], num_series: int) -> None:
-    """Count the refused series, and name the first ones with their reasons."""
+    """Count the refused series, and name the first ones, together where their reason is one."""
     say(f"{len(refusals):,} of {num_series:,} series refused:")
-    for refusal in refusals[:MOST_REASONS_SHOWN]:
-        say(f"  {refusal}")
-    if len(refusals) > MOST_REASONS_SHOWN:
-        say(f"  and {len(refusals) - MOST_REASONS_SHOWN:,} more.")
+    reasons: dict[str, list[Refusal]] = {}
+    for refusal in refusals:
+        reasons.setdefault(refusal.reason, []).append(refusal)
+    for reason, alike in list(reasons.items())[:MOST_REASONS_SHOWN]:
+        names = ", ".join(str(refusal.unique_id) for refusal in alike[:MOST_REASONS_SHOWN])
+        more = len(alike) - MOST_REASONS_SHOWN
+        say(f"  {names}{f' and {more:,} more' if more > 0 else ''}: {reason}")
+    if len(reasons) > MOST_REASONS_SHOWN:
+        rest = list(reasons.values())[MOST_REASONS_SHOWN:]
+        say(f"  and {sum(map(len, rest)):,} more.")

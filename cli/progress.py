@@ -6,12 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from foretell.cli.messages import say
+from foretell.cli.messages import SECONDS_BETWEEN_LINES, say
 
 if TYPE_CHECKING:
     from foretell.model.training import TrainingState
-
-_SECONDS_BETWEEN_LINES = 10.0
 
 
 @contextmanager
@@ -28,14 +26,12 @@ def training_progress() -> "Iterator[Callable[[TrainingState], None]]":
 def _bar() -> "Iterator[Callable[[TrainingState], None]]":
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeRemainingColumn as Remaining
 
     text = TextColumn("{task.fields[facts]}")
     bar = Progress(
         TextColumn("training"),
         BarColumn(),
         MofNCompleteColumn(),
-        Remaining(),
         text,
         console=Console(stderr=True),
     )
@@ -49,20 +45,28 @@ def _bar() -> "Iterator[Callable[[TrainingState], None]]":
 
 
 def _lines() -> "Callable[[TrainingState], None]":
-    last = -_SECONDS_BETWEEN_LINES
+    last = -SECONDS_BETWEEN_LINES
 
     def show(state: "TrainingState") -> None:
         nonlocal last
         now = time.monotonic()
-        if now - last >= _SECONDS_BETWEEN_LINES or state.step == state.steps:
+        if now - last >= SECONDS_BETWEEN_LINES or state.step == state.steps:
             last = now
             say(f"training {state.step}/{state.steps}  {_facts(state)}")
 
     return show
 
 
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return f"{round(seconds)} s" if seconds < 90 else f"{minutes} min"
+
+
 def _facts(state: "TrainingState") -> str:
     facts = f"loss {state.loss:.4f}  {state.steps_per_s:.1f} steps/s"
+    if state.step < state.steps:
+        left = (state.steps - state.step) / max(state.steps_per_s, 1e-9)
+        facts += f"  {_duration(left)} left"
     if state.validation_loss is not None:
         facts += f"  validation {state.validation_loss:.4f} (best {state.best_validation_loss:.4f})"
     return facts

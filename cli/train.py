@@ -11,6 +11,8 @@ from foretell.cli.messages import say, say_refused
 from foretell.data.options import Columns
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from foretell.model.config import ForecasterConfig, TrainingConfig
     from foretell.model.fit import FitSummary
 
@@ -49,7 +51,8 @@ def forecaster(
         str | None, typer.Option(metavar="A,B,...", help="Columns known for the past only.")
     ] = None,
     static: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="Columns constant within a series.")
+        str | None,
+        typer.Option(metavar="A,B,...", help="Columns of numbers, constant within a series."),
     ] = None,
     holdout: Annotated[
         int,
@@ -62,7 +65,10 @@ def forecaster(
         int | None, typer.Option(metavar="N", min=1, help="Steps a patch. [fits the season]")
     ] = None,
     context: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Past steps to look at. [about 512]")
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Past steps to look at. [the longest series, 512 at most]"
+        ),
     ] = None,
     d_model: Annotated[int, typer.Option(metavar="N", min=2, help="Width of a token.")] = 128,
     layers: Annotated[int, typer.Option(metavar="N", min=1, help="Causal blocks.")] = 4,
@@ -129,11 +135,13 @@ def forecaster(
         past_covariates=parameters.names(past_covariates),
         static=parameters.names(static),
     )
+    csv = parameters.csv_format(separator, decimal, date_format)
+    table = read_table(data, csv=csv, columns=columns)
     patch = patch or default_patch(freq)
     model = _model(
         columns,
         patch_length=patch,
-        context_length=context or _DEFAULT_CONTEXT // patch * patch,
+        context_length=context or default_context(table, columns.unique_id, patch),
         d_model=d_model,
         num_layers=layers,
         num_heads=heads,
@@ -147,10 +155,9 @@ def forecaster(
     training = _training(
         steps, batch_size, learning_rate, precision, patience, seed, validation=not no_validation
     )
-    csv = parameters.csv_format(separator, decimal, date_format)
     with training_progress() as progress:
         summary = fit_forecaster(
-            read_table(data, csv=csv, columns=columns),
+            table,
             columns=columns,
             freq=freq,
             horizon=parameters.horizon_steps(horizon),
@@ -219,6 +226,12 @@ def _report(summary: "FitSummary") -> None:
     if summary.refusals:
         say_refused(summary.refusals, summary.num_series + len(summary.refusals))
         raise typer.Exit(_SOME_REFUSED)
+
+
+def default_context(table: "pd.DataFrame", id_col: str, patch: int) -> int:
+    """Choose as many whole patches as the longest series fills, up to about 512 steps."""
+    longest = table[id_col].value_counts().max() if id_col in table and len(table) else patch
+    return min(_DEFAULT_CONTEXT // patch, -(-int(longest) // patch)) * patch
 
 
 def default_patch(freq: str) -> int:

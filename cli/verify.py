@@ -8,7 +8,7 @@ import typer
 
 from foretell.cli import parameters
 from foretell.cli.export import parity_line
-from foretell.cli.messages import say
+from foretell.cli.messages import at_times, say
 
 EXAMPLE = "Example: foretell verify models/demand/1"
 
@@ -42,6 +42,6 @@ def verify(
         return
     from foretell.export.build import prove_bundle
 
-    report = prove_bundle(found.path, device=device, progress=say)
+    report = prove_bundle(found.path, device=device, progress=at_times(say))
     report.check()
     typer.echo(f"parity      {parity_line(report)}")

@@ -141,7 +141,8 @@ class TrainingConfig(_Json):
             weights that forecast it best, and stop early by `patience`; False trains on everything.
         validate_every: Steps between validations.
         patience: Validations without a better loss before training stops; 0 = never.
-        checkpoint_every: Steps between checkpoints; a killed run resumes from the last one.
+        checkpoint_every: Steps between checkpoints, which are at most a minute apart anyway; a
+            killed run resumes from the last one.
         mask_share: Share of windows in which contiguous patches are hidden.
         mixing: Share of windows that are a random blend of two series.
         sign_flip: Share of windows that are turned upside down.

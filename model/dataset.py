@@ -39,6 +39,14 @@ class TrainingData:
     fingerprint: str
     last_stamp: str
 
+    @property
+    def num_observed(self) -> int:
+        """Observed steps that training or validation sees."""
+        starts, target = self.series.indptr[:-1], self.series.target
+        steps = np.arange(len(target)) - np.repeat(starts, self.series.lengths)
+        seen = steps < np.repeat(self.ends, self.series.lengths)
+        return int((seen & ~np.isnan(target)).sum())
+
 
 def read_training_data(
     table: pd.DataFrame,

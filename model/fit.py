@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import torch
 from jaxtyping import Float64
 
 from foretell.data.calendar import Frequency
-from foretell.data.errors import OptionError, Refusal
+from foretell.data.errors import ForetellError, OptionError, Refusal
 from foretell.data.manifest import ANY_FREQUENCY, ForecasterSpec
 from foretell.data.options import Columns
 from foretell.model.config import ForecasterConfig, TrainingConfig
@@ -33,7 +34,7 @@ class FitSummary:
     Attributes:
         run: The folder with everything; `foretell export` takes it.
         num_series: Series trained on.
-        num_observed: Their observed steps.
+        num_observed: Their observed steps, those held out not counted.
         num_parameters: Weights of the model.
         refusals: Series that were left out, with `skip_refused`.
         state: The last training state.
@@ -82,7 +83,9 @@ def fit_forecaster(
 
     Raises:
         TableError: The table can't be used, or some series can't and `skip_refused` is not set.
-        OptionError: An option is out of range, or the folder holds another run.
+        OptionError: An option is out of range.
+        ForetellError: The folder holds another run.
+        TrainingStopped: SIGINT or SIGTERM came; resume goes on.
     """
     start = time.perf_counter()
     _check_options(model, columns, horizon, holdout)
@@ -110,7 +113,7 @@ def fit_forecaster(
         **inputs,
         "last_stamp": data.last_stamp,  # with the steps held out
         "num_series": len(data.series.lengths),
-        "num_observed": int((~np.isnan(data.series.target)).sum()),
+        "num_observed": data.num_observed,
         "steps": state.step,
         "loss": state.loss,
         "validation_loss": state.best_validation_loss,
@@ -179,21 +182,32 @@ def _prepare(run: Path, inputs: dict[str, Any], *, resume: bool, overwrite: bool
     record = run / INPUTS_FILE
     if record.exists() and resume:
         was = json.loads(record.read_text())
-        changed = [name for name in inputs if was.get(name) != inputs[name]]
+        changed = list(_changes(was, inputs))
         if changed:
-            raise OptionError(
-                f"{run} was started with other {', '.join(changed)}; resume with the same data "
-                "and options, or overwrite it."
+            raise ForetellError(
+                f"{run} was started with {'; '.join(changed)}. Resume with the same data and "
+                "options (resume), or start anew (overwrite)."
             )
         return
     if record.exists() and not overwrite:
-        raise OptionError(
-            f"{run} holds a training run already; resume it, overwrite it, or choose another place."
+        raise ForetellError(
+            f"{run} holds a training run already; go on with it (resume), start anew (overwrite), "
+            "or choose another place."
         )
     run.mkdir(parents=True, exist_ok=True)
     for name in (RUN_FILE, "checkpoint.pt"):
         (run / name).unlink(missing_ok=True)
     record.write_text(json.dumps(inputs, indent=2) + "\n")
+
+
+def _changes(was: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
+    """Name what differs, with both values, except for the data's fingerprint."""
+    for name, value in now.items():
+        before = was.get(name)
+        if isinstance(value, dict) and isinstance(before, dict):
+            yield from _changes(before, value)
+        elif before != value:
+            yield "other data" if name == "fingerprint" else f"{name} {before}, not {value}"
 
 
 def _measure_inputs(forecaster: Forecaster, data: TrainingData) -> None:

@@ -68,9 +68,13 @@ def read_run(path: str | os.PathLike[str]) -> Run:
     """
     folder = Path(path).absolute()
     if not (folder / RUN_FILE).is_file():
-        state = "has not finished" if (folder / "checkpoint.pt").is_file() else "is no training run"
+        if (folder / "inputs.json").is_file():
+            raise BundleError(
+                f"the training in {folder} has not finished; go on with it first (resume)."
+            )
         raise BundleError(
-            f"{folder} {state} (no {RUN_FILE} in it); give the folder that `foretell train` wrote."
+            f"{folder} is no training run (no {RUN_FILE} in it); give the folder that "
+            "`foretell train` wrote."
         )
     try:
         values = json.loads((folder / RUN_FILE).read_bytes())

@@ -18,6 +18,10 @@ from torch import Tensor, nn
 
 from foretell.model.checkpoint import Average, Checkpoint, TrainingLog
 from foretell.model.config import TrainingConfig
+from foretell.model.interrupt import TrainingStopped, stop_on_signals
+
+# A checkpoint is never older than this, however slow the steps are.
+CHECKPOINT_S = 60.0
 
 Batches = Callable[[int], dict[str, Tensor]]
 
@@ -77,6 +81,9 @@ def train(
 
     Returns:
         The last state.
+
+    Raises:
+        TrainingStopped: SIGINT or SIGTERM came; the checkpoint holds all steps done.
     """
     fabric = _fabric(config)
     torch.manual_seed(config.seed)
@@ -88,37 +95,60 @@ def train(
     if resume and checkpoint.path.exists():
         state, clipped = _restored(checkpoint.load(), config)
     log = TrainingLog(run / "log.csv", after=state.step) if fabric.is_global_zero else None
-    start, first = time.perf_counter(), state.step
-    while state.step < config.steps and not _out_of_patience(state, config):
-        step = state.step
-        rate = learning_rate(step, config)
-        for group in optimizer.param_groups:
-            group["lr"] = rate
-        loss, norm = _step(fabric, module, optimizer, batches(step), config, step)
-        average.update(objective, step)
-        clipped += norm > config.clip_norm
-        state = replace(
-            state,
-            step=step + 1,
-            loss=loss,
-            learning_rate=rate,
-            gradient_norm=norm,
-            clipped_share=clipped / (step + 1),
-            steps_per_s=(step + 1 - first) / (time.perf_counter() - start),
-        )
-        last = state.step == config.steps
-        if validation and (last or state.step % config.validate_every == 0):
-            state = _validated(state, _validate(fabric, objective, average, validation))
-            if state.best_step == state.step:
-                average.keep_best()
-        if log is not None:
-            log.write(state)
-            if last or state.step % config.checkpoint_every == 0:
+    clock = _Clock(state.step)
+    with stop_on_signals() as stop:
+        while state.step < config.steps and not _out_of_patience(state, config):
+            step = state.step
+            rate = learning_rate(step, config)
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            loss, norm = _step(fabric, module, optimizer, batches(step), config, step)
+            average.update(objective, step)
+            clipped += norm > config.clip_norm
+            state = replace(
+                state,
+                step=step + 1,
+                loss=loss,
+                learning_rate=rate,
+                gradient_norm=norm,
+                clipped_share=clipped / (step + 1),
+                steps_per_s=clock.steps_per_s(step + 1),
+            )
+            last = state.step == config.steps
+            if validation and (last or state.step % config.validate_every == 0):
+                state = _validated(state, _validate(fabric, objective, average, validation))
+                if state.best_step == state.step:
+                    average.keep_best()
+            if log is not None:
+                log.write(state)
+            if progress is not None and fabric.is_global_zero:
+                progress(state)
+            stopping = bool(stop)  # once: what is told to be kept must have been saved
+            due = last or state.step % config.checkpoint_every == 0
+            if log is not None and (due or stopping or clock.is_due()):
                 checkpoint.save({"state": _plain(state), "clipped": int(clipped)})
-        if progress is not None and fabric.is_global_zero:
-            progress(state)
+                clock.saved()
+            if stopping:
+                raise TrainingStopped(state.step)
     average.copy_to(objective, best=bool(validation))
     return state
+
+
+class _Clock:
+    """How fast the steps go, and whether a checkpoint is due by time."""
+
+    def __init__(self, first: int) -> None:
+        self._first = first
+        self._start = self._saved = time.monotonic()
+
+    def steps_per_s(self, step: int) -> float:
+        return (step - self._first) / max(1e-9, time.monotonic() - self._start)
+
+    def is_due(self) -> bool:
+        return time.monotonic() - self._saved > CHECKPOINT_S
+
+    def saved(self) -> None:
+        self._saved = time.monotonic()
 
 
 def learning_rate(step: int, config: TrainingConfig) -> float:

@@ -28,7 +28,7 @@ def test_from_a_table_to_scores(foretell, foretell_process, data):
     assert "training 4/4" in ended.err
     assert "weights trained on 2 series" in ended.err
     again = foretell(*train, *SMALL, "--holdout", 7)
-    assert again.code == 2
+    assert again.code == 1
     assert "runs/a holds a training run already" in again.err
 
     ended = foretell_process("export", "runs/a", "--output", "models/a/1")

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from foretell.data.errors import BundleError, OptionError, TableError
+from foretell.data.errors import BundleError, ForetellError, OptionError, TableError
 from foretell.data.options import Columns
 from foretell.model.config import ForecasterConfig, TrainingConfig
 from foretell.model.fit import fit_forecaster
@@ -64,7 +64,7 @@ def test_held_out_steps_change_no_weight(tmp_path):
 def test_the_run_says_what_it_was(tmp_path):
     summary = fit(table(), tmp_path / "run", holdout=5)
     run = read_run(tmp_path / "run")
-    assert (summary.num_series, summary.num_observed) == (3, 180)
+    assert (summary.num_series, summary.num_observed) == (3, 3 * (60 - 5))  # none held out
     assert run.config == MODEL
     assert (run.spec.frequency, run.spec.horizon, run.spec.season_length) == ("D", 7, 7)
     assert run.training["holdout"] == 5
@@ -90,9 +90,9 @@ def test_covariates_are_measured_on_what_training_sees(tmp_path):
 
 def test_a_finished_or_foreign_run_is_never_replaced_silently(tmp_path):
     fit(table(), tmp_path / "run")
-    with pytest.raises(OptionError, match="holds a training run already"):
+    with pytest.raises(ForetellError, match=r"holds a training run already.*\(overwrite\)"):
         fit(table(), tmp_path / "run")
-    with pytest.raises(OptionError, match="started with other fingerprint, horizon"):
+    with pytest.raises(ForetellError, match="started with other data; horizon 7, not 3"):
         fit(table(steps=50), tmp_path / "run", horizon=3, resume=True)
     fit(table(steps=50), tmp_path / "run", overwrite=True)
     assert read_run(tmp_path / "run").training["num_observed"] == 150
@@ -143,7 +143,7 @@ def test_short_series_are_trained_on_without_validation(tmp_path):
     ("make", "text"),
     [
         (lambda folder: None, "is no training run"),
-        (lambda folder: (folder / "checkpoint.pt").touch(), "has not finished"),
+        (lambda folder: (folder / "inputs.json").touch(), "has not finished; go on"),
         (lambda folder: (folder / "run.json").write_text("{"), "is damaged"),
     ],
 )

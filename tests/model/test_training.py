@@ -2,6 +2,7 @@
 
 import csv
 import math
+import signal
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import torch
 from torch import nn
 
 from foretell.model.config import TrainingConfig
+from foretell.model.interrupt import TrainingStopped
 from foretell.model.training import TrainingState, learning_rate, train
 
 
@@ -169,3 +171,32 @@ def test_kill_9_at_any_moment_loses_nothing(tmp_path):
     _, resumed = run_training(tmp_path / "killed", checkpoint_every=1, steps=30, resume=True)
     _, unbroken = run_training(tmp_path / "whole", checkpoint_every=30, steps=30)
     assert torch.equal(resumed.linear.weight, unbroken.linear.weight)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_between_two_steps_and_loses_none(tmp_path, number):
+    """Ctrl-C, and what a scheduler sends, must not cost what was trained since a checkpoint."""
+
+    def progress(state):
+        if state.step == 7:
+            signal.raise_signal(number)
+
+    options = {"steps": 20, "checkpoint_every": 20}
+    with pytest.raises(TrainingStopped, match=r"stopped after step 7; .*\(resume\)"):
+        run_training(tmp_path / "stopped", progress=progress, **options)
+    seen = []
+    _, resumed = run_training(
+        tmp_path / "stopped", resume=True, progress=lambda s: seen.append(s.step), **options
+    )
+    assert seen[0] == 8
+    _, unbroken = run_training(tmp_path / "whole", **options)
+    assert torch.equal(resumed.linear.weight, unbroken.linear.weight)
+
+
+def test_checkpoints_come_by_time_too(tmp_path, monkeypatch):
+    monkeypatch.setattr("foretell.model.training.CHECKPOINT_S", -1.0)
+    with pytest.raises(Killed):
+        run_training(tmp_path, progress=killer(3), checkpoint_every=1000)
+    seen = []
+    run_training(tmp_path, resume=True, progress=lambda s: seen.append(s.step))
+    assert seen[0] == 3
