@@ -38,10 +38,12 @@ def demo(
     """
     import pandas as pd
 
+    from foretell.jobs.output import check_stdout
     from foretell.jobs.plot import check_plot
 
     picture = output / "forecast.png"
     check_plot(picture)
+    check_stdout()
     output.mkdir(parents=True, exist_ok=True)
     table = pd.read_csv(
         str(files("foretell.data.series") / "air_passengers.csv"), parse_dates=["ds"]

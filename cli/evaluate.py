@@ -66,8 +66,10 @@ def forecaster(
     from foretell.data.reading import read_table
     from foretell.jobs.doors import with_covariates
     from foretell.jobs.evaluation import evaluate
+    from foretell.jobs.output import check_stdout
     from foretell.runtime import load
 
+    check_stdout()
     options = ForecastOptions.from_call(
         parameters.horizon_steps(horizon), freq=freq, allow_other_frequency=allow_other_frequency
     )

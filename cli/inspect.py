@@ -27,7 +27,9 @@ def inspect(
     The files are checked against their hashes first.
     """
     from foretell.data.bundle import read_bundle, resolve_bundle
+    from foretell.jobs.output import check_stdout
 
+    check_stdout()
     found = read_bundle(resolve_bundle(bundle))
     if as_json:
         typer.echo(found.manifest.to_json(), nl=False)

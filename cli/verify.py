@@ -25,10 +25,12 @@ def verify(
     Parity compares with torch and is checked where torch is installed.
     """
     from foretell.data.bundle import read_bundle, resolve_bundle
+    from foretell.jobs.output import check_stdout
     from foretell.runtime.forecaster import GRAPH_FILE
     from foretell.runtime.selfcheck import check_sample
     from foretell.runtime.session import Session
 
+    check_stdout()
     found = read_bundle(resolve_bundle(bundle))
     typer.echo(f"hashes      {len(found.manifest.files)} files are whole")
     session = Session(found, GRAPH_FILE, device=device, threads=threads)

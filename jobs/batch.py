@@ -15,7 +15,7 @@ from foretell.data.reading import CsvFormat, read_table
 from foretell.data.zones import check_zone
 from foretell.jobs.doors import Door, OpenDoor, with_covariates
 from foretell.jobs.history import pictures
-from foretell.jobs.output import check_outputs, table_format, write_table
+from foretell.jobs.output import check_outputs, check_stdout, table_format, write_table
 from foretell.jobs.plot import check_plot, draw
 
 
@@ -111,7 +111,9 @@ def _check(job: ForecastJob) -> None:
         raise OptionError(error.problems) from error
     if job.data == job.future == "-":
         raise OptionError("the data and --future can't both be -; standard input is read once.")
-    if job.output is not None:
+    if job.output is None:
+        check_stdout()
+    else:
         table_format(job.output)
     if job.plot is not None:
         check_plot(job.plot)

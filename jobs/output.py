@@ -1,6 +1,7 @@
 """Files that appear whole or not at all: the old bytes stand until the new ones are complete."""
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,16 @@ _WRITERS: dict[str, Callable[[pd.DataFrame, Path], None]] = {
 }
 
 
+def check_stdout() -> None:
+    """Refuse to begin what ends on standard output when that is closed; writes would vanish.
+
+    Raises:
+        ForetellError: It is closed.
+    """
+    if sys.stdout is None:
+        raise ForetellError("standard output is closed; leave it open, or give an output file.")
+
+
 def check_outputs(targets: Sequence[Path], *, overwrite: bool, inputs: Sequence[str] = ()) -> None:
     """Refuse outputs that can't be written, before any work is done.
 
@@ -37,19 +48,22 @@ def check_outputs(targets: Sequence[Path], *, overwrite: bool, inputs: Sequence[
         ForetellError: A target exists and `overwrite` is off, is no regular file, is an input, or
             its folder doesn't exist; all of them are named.
     """
-    missing = dict.fromkeys(target.parent for target in targets if not target.parent.is_dir())
+    finals = {target: Path(os.path.realpath(target)) for target in targets}
+    missing = dict.fromkeys(final.parent for final in finals.values() if not final.parent.is_dir())
     problems = [f"the folder {folder} doesn't exist; make it first." for folder in missing]
-    read = {Path(name).resolve() for name in inputs}
-    for target in targets:
-        if target.parent in missing:
+    read = {os.path.realpath(name) for name in inputs}
+    for target, final in finals.items():
+        if final.parent in missing:
             continue
-        if target.resolve() in read:
+        if final.is_symlink():  # as a last resort realpath names a link of a circle
+            problems.append(f"{target} is a link that leads to itself; give another path.")
+        elif str(final) in read:
             problems.append(f"{target} is also read; give the output another path.")
-        elif target.exists() and not target.is_file():
+        elif final.exists() and not final.is_file():
             problems.append(f"{target} is no regular file; give the path of a file.")
-        elif not os.access(target.parent, os.W_OK):
-            problems.append(f"{target}: there is no right to write into {target.parent}.")
-        elif target.exists() and not overwrite:
+        elif not os.access(final.parent, os.W_OK):
+            problems.append(f"{target}: there is no right to write into {final.parent}.")
+        elif final.exists() and not overwrite:
             problems.append(f"{target} exists; give --overwrite to replace it, or another path.")
     if problems:
         raise ForetellError(problems)
@@ -87,7 +101,7 @@ def replacing(target: Path, ending: str) -> Iterator[Path]:
     Yields:
         A path in the same folder (a rename is atomic within one file system only).
     """
-    final = target.resolve()
+    final = Path(os.path.realpath(target))
     partial = final.with_name(f".{final.name}.{os.getpid()}.partial{ending}")
     try:
         yield partial

@@ -90,3 +90,32 @@ def test_a_reader_that_leaves_early_is_no_error_message(bundle_path, tmp_path):
     assert "Traceback" not in process.stderr.read()
     process.stderr.close()
     process.wait()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["inspect", "BUNDLE"],
+        ["verify", "BUNDLE"],
+        ["forecast", "in.csv", "--model", "BUNDLE", "--horizon", "3"],
+        ["evaluate", "forecaster", "in.csv", "--model", "BUNDLE", "--horizon", "3"],
+        ["demo"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_closed_stdout_is_told_before_any_work(bundle_path, tmp_path, command):
+    """`>&-`, or a service manager: the answer would vanish, and the exit code say all is well."""
+    names = [str(bundle_path) if name == "BUNDLE" else name for name in command]
+    line = [sys.executable, "-m", "foretell.cli.main", *names]
+    ended = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *line],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        "error: standard output is closed; leave it open, or give an output file.\n"
+    )
+    assert not list(tmp_path.iterdir())

@@ -129,6 +129,16 @@ def test_without_output_csv_goes_to_stdout_and_nothing_else(run, tmp_path, capsy
     assert files(tmp_path) == ["in.csv"]
 
 
+def test_a_closed_stdout_is_refused_before_the_model_is_asked(run, stand_in, monkeypatch):
+    """Writing to it does nothing, so the job would end well without an answer anywhere."""
+    model = stand_in()
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.stdout", None)
+        with pytest.raises(ForetellError, match="output is closed"):
+            run(output=None, model=model)
+    assert model.asked == []
+
+
 def test_known_future_reaches_the_model(run, tmp_path, stand_in):
     days = range(1, 6)
     rows = "".join(f"a,2024-01-{day:02d},{day},0\n" for day in days)

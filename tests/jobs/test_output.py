@@ -1,6 +1,7 @@
 """A file that looks complete must be complete: others read it without asking."""
 
 import os
+from itertools import pairwise
 
 import pandas as pd
 import pytest
@@ -101,6 +102,22 @@ def test_what_is_read_is_never_replaced(tmp_path):
     for target in (data, tmp_path / "link.csv", tmp_path / "." / "in.csv"):
         with pytest.raises(ForetellError, match="is also read; give the output another path"):
             check_outputs([target], overwrite=True, inputs=[str(data)])
+
+
+@pytest.mark.parametrize("circle", [("out.csv", "out.csv"), ("out.csv", "other", "out.csv")])
+def test_a_link_to_itself_is_named(tmp_path, circle):
+    """Following it never ends; Python says so by an error that looks like a bug."""
+    for link, goal in pairwise(circle):
+        (tmp_path / link).symlink_to(goal)
+    with pytest.raises(ForetellError, match=r"out\.csv is a link that leads to itself"):
+        check_outputs([tmp_path / "out.csv"], overwrite=True)
+    check_outputs([tmp_path / "new.csv"], overwrite=False, inputs=[str(tmp_path / "out.csv")])
+
+
+def test_a_link_into_a_missing_folder_is_told_before_the_work(tmp_path):
+    (tmp_path / "out.csv").symlink_to(tmp_path / "gone" / "out.csv")
+    with pytest.raises(ForetellError, match=r"gone doesn't exist; make it first"):
+        check_outputs([tmp_path / "out.csv"], overwrite=True)
 
 
 def test_a_missing_folder_is_told_once(tmp_path):
