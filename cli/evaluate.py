@@ -90,7 +90,7 @@ def forecaster(
     for warning in found.warnings:
         say(f"warning: {warning}")
     if found.refusals:
-        say_refused(found.refusals, found.num_series + len(found.refusals))
+        say_refused(found.refusals, found.num_total)
         raise typer.Exit(_SOME_REFUSED)
 
 

@@ -18,6 +18,8 @@ from foretell.data.ids import id_at
 from foretell.data.panel import Rows
 
 _NAMED = 50
+# How a refusal begins whose cause stands there.
+FUTURE_TABLE = "in the future table, "
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,7 @@ def _pass_on_refusals(rows: Rows, future: Rows, refused: Refused) -> None:
     places = rows.ids.get_indexer(names)
     for place, refusal in zip(places.tolist(), future.refusals, strict=True):
         if place >= 0:
-            refused.add(place, f"in the future table, {refusal.reason}")
+            refused.add(place, f"{FUTURE_TABLE}{refusal.reason}")
 
 
 def _refuse_incomplete(
@@ -182,7 +184,7 @@ def _refuse_incomplete(
         )
         refused.add(
             series,
-            f"in the future table, {named}; give each step of the horizon one row with all values.",
+            f"{FUTURE_TABLE}{named}; give each step of the horizon one row with all values.",
         )
 
 

@@ -10,6 +10,7 @@ from jaxtyping import Float64, Int64
 from foretell.data.baselines import seasonal_naive_quantiles
 from foretell.data.bundle import ANY_FREQUENCY, ForecasterSpec, Manifest
 from foretell.data.errors import OptionError, Refusal, TableError
+from foretell.data.future import FUTURE_TABLE
 from foretell.data.metrics import (
     coverage,
     mase,
@@ -55,6 +56,7 @@ class Evaluation:
     Attributes:
         scores: Of the model, and of SeasonalNaive.
         num_series: Series that stood in at least one window.
+        num_total: Series of the table.
         num_windows: Windows in which at least one series stood.
         horizon: Steps in a window.
         season_length: Steps of the season of SeasonalNaive and MASE.
@@ -64,6 +66,7 @@ class Evaluation:
 
     scores: tuple[Scores, Scores]
     num_series: int
+    num_total: int
     num_windows: int
     horizon: int
     season_length: int
@@ -125,6 +128,7 @@ def evaluate(
     return Evaluation(
         scores=_scores(results),
         num_series=len(set(np.concatenate([result.series for result in results]).tolist())),
+        num_total=len(panel.ids) + len(panel.refusals),
         num_windows=len(results),
         horizon=options.horizon,
         season_length=season,
@@ -186,7 +190,16 @@ def _measure(
         model=answer.quantiles,
         naive=np.reshape(naive, shape),
     )
-    return result, answer.refusals
+    return result, tuple(map(_of_this_table, answer.refusals))
+
+
+def _of_this_table(refusal: Refusal) -> Refusal:
+    """Say that the known future of a window is the table's own: nobody gave a future table."""
+    where, _, what = refusal.reason.partition(FUTURE_TABLE)
+    if where or not what:
+        return refusal
+    reason = f"in the evaluated steps of this table, {what} Its y may be blank."
+    return replace(refusal, reason=reason)
 
 
 def _scores(results: Sequence[_Result]) -> tuple[Scores, Scores]:

@@ -22,7 +22,7 @@ def blocks(language):
 
 
 def commands():
-    lines = [line for block in blocks("sh") for line in block.splitlines()]
+    lines = [line for block in blocks("sh") for line in block.replace("\\\n", " ").splitlines()]
     return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("foretell")]
 
 
@@ -54,6 +54,7 @@ def test_the_three_doors_open_and_give_the_same_numbers(house, address):
     script += (
         "\nassert over_grpc.equals(in_process)"
         "\nassert over_grpc.columns.tolist()[2:] == ['forecast', 'q0.1', 'q0.5', 'q0.9']"
+        "\nassert set(answers['unique_id']) == {'7'}"
         "\nwritten = pd.read_parquet('out.parquet')"
         "\nassert written.equals(in_process.astype(written.dtypes))"
     )

@@ -181,3 +181,16 @@ def test_steps_that_the_model_was_trained_on_are_warned_of(stand_in, record, war
     assert bool(found.warnings) == warned
     if warned:
         assert "are not all new to it" in found.warnings[0]
+
+
+def test_a_gap_in_the_known_future_of_a_window_is_told_of_this_table(stand_in):
+    """There is no future table here: the cure is a row in the table that is evaluated."""
+    table = TABLE.assign(promo=1.0)
+    gap = (table["unique_id"] == "a") & (table["ds"] == "2024-06-28")
+    found = run(table[~gap], stand_in(future_covariates=("promo",)), season_length=7)
+    (refusal,) = found.refusals
+    assert refusal.unique_id == "a"
+    assert refusal.reason.startswith("in the evaluated steps of this table, ")
+    assert "2024-06-28" in refusal.reason
+    assert refusal.reason.endswith("Its y may be blank.")
+    assert (found.num_series, found.num_total) == (1, 2)

@@ -1,5 +1,6 @@
 """A file that looks complete must be complete: others read it without asking."""
 
+import itertools
 import os
 from itertools import pairwise
 
