@@ -1,6 +1,5 @@
 """A file that looks complete must be complete: others read it without asking."""
 
-import itertools
 import os
 from itertools import pairwise
 
