@@ -104,6 +104,8 @@ def read_table(
 
 def _read(path: str | Path, name: str, csv: CsvFormat, columns: Columns) -> pd.DataFrame:
     if str(path) == "-":
+        if sys.stdin is None:
+            raise TableError("standard input is closed; leave it open, or give a file.")
         content = sys.stdin.buffer.read()
         return _read_csv(lambda: pa.BufferReader(content), name, csv, columns)
     path = Path(path)

@@ -73,6 +73,13 @@ def test_standard_input_is_a_csv_file(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(read_table("-")) == 3
 
 
+def test_a_closed_stdin_is_told(monkeypatch):
+    """`<&-`, or a service manager: there is no stream to read from at all."""
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(TableError, match="standard input is closed; leave it open"):
+        read_table("-", csv=CsvFormat(), columns=Columns())
+
+
 def test_a_decimal_comma_is_read_where_it_is_said_and_a_point_is_then_no_number(
     tmp_path: Path,
 ) -> None:
