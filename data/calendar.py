@@ -6,51 +6,15 @@ and a tick is on the grid where number and tick are each other's inverse. So mon
 the month, and nothing drifts.
 """
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Int64
 
+from foretell.data.aliases import CLOCK_NS, MONTH_UNITS, MONTHS, WEEKDAYS, read_alias
 from foretell.data.errors import FrequencyError, OptionError
-from foretell.data.zones import DAY_NS, from_wall, split_days
+from foretell.data.zones import DAY_NS, from_wall, skipped_days, split_days
 
-WEEKDAYS = ("MON", "TUE", "WED", "THU", "FRI", "SAT", "SUN")
-MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
-
-# Units that step by a fixed time, in nanoseconds: they count instants, whatever the local clock
-# does.
-CLOCK_NS = {
-    "ns": 1,
-    "us": 1_000,
-    "ms": 1_000_000,
-    "s": 1_000_000_000,
-    "min": 60_000_000_000,
-    "h": 3_600_000_000_000,
-}
-# Units that step by months: their length, and the month (from 0) that the bare name is anchored to.
-_MONTHS = {
-    "ME": (1, 0),
-    "MS": (1, 0),
-    "QE": (3, 11),
-    "QS": (3, 0),
-    "YE": (12, 11),
-    "YS": (12, 0),
-}
-MONTH_UNITS = _MONTHS | {f"B{unit}": length for unit, length in _MONTHS.items()}
-UNITS = ("integer", *CLOCK_NS, "D", "B", "W", *MONTH_UNITS)
-
-_OLD_NAMES = {
-    **{"H": "h", "T": "min", "S": "s", "L": "ms", "U": "us", "N": "ns"},
-    **{"d": "D", "b": "B", "w": "W"},
-    **{"M": "ME", "BM": "BME", "Q": "QE", "BQ": "BQE"},
-    **{"A": "YE", "Y": "YE", "BA": "BYE", "BY": "BYE", "AS": "YS", "BAS": "BYS"},
-}
-_KNOWN = (
-    "an integer step, ns, us, ms, s, min, h, D, B (business day), W or W-MON to W-SUN, ME and MS "
-    "(month end and start), QE-DEC, QS-JAN, YE-DEC, YS-JAN and their like, BME, BMS, BQE, BQS, "
-    "BYE, BYS (last and first business day), each with a multiple if need be, such as 15min"
-)
 # The season of steps at least so long, in nanoseconds.
 _SEASONS_NS = (
     (7 * DAY_NS, 364 * DAY_NS),
@@ -89,27 +53,11 @@ class Frequency:
         """
         if isinstance(text, Frequency):
             return text
-        # bool is an int; `True` as a frequency is a mistake.
-        known = not isinstance(text, bool)
-        name = str(text).strip()
-        match = re.fullmatch(r"(\d*)\s*([A-Za-z]*)(?:-([A-Za-z]{3}))?", name) if known else None
-        if match is None or not name:
-            raise FrequencyError(f"frequency {text!r} is unknown; give {_KNOWN}.")
-        digits, word, anchor = match[1], match[2], (match[3] or "").upper()
-        unit = _OLD_NAMES.get(word, word) if word else "integer"
-        if name == "m":
+        frequency = cls(*read_alias(text))
+        if frequency.multiple < 1 or frequency._longest_step > _LONGEST_STEP_NS:
             raise FrequencyError(
-                "frequency 'm' may be minutes or months; give 'min', 'ME' (month end) or 'MS' "
-                "(month start)."
-            )
-        if unit not in UNITS or (word == "integer"):
-            raise FrequencyError(f"frequency {text!r} is unknown; give {_KNOWN}.")
-        multiple = int(digits) if digits else 1
-        frequency = cls(unit, multiple, _normal_anchor(unit, anchor, name))
-        if multiple < 1 or frequency._longest_step > _LONGEST_STEP_NS:
-            raise FrequencyError(
-                f"frequency {text!r} has the multiple {multiple}; a step must be at least 1 unit "
-                "and at most 100 years."
+                f"frequency {text!r} has the multiple {frequency.multiple}; a step must be at "
+                "least 1 unit and at most 100 years."
             )
         return frequency
 
@@ -164,7 +112,7 @@ class Frequency:
 
         Hours and shorter step from instant to instant; days and longer keep the local time of day
         in `time_zone` (where the clock skips it, the first instant after the skip; where it comes
-        twice, the first).
+        twice, the first). A day that the zone skips altogether is no step.
 
         Args:
             last: Stamps on this frequency's grid.
@@ -181,7 +129,10 @@ class Frequency:
             )
         starts, which = np.unique(last, return_inverse=True)
         ticks, phase = self._split(starts, time_zone)
-        numbers = self._number(ticks)[:, None] + self.multiple * np.arange(1, horizon + 1)
+        skipped = self._skipped(time_zone)
+        first = self._number(ticks) - np.searchsorted(skipped, self._number(ticks))
+        numbers = first[:, None] + self.multiple * np.arange(1, horizon + 1)
+        numbers += np.searchsorted(skipped - np.arange(len(skipped)), numbers, side="right")
         stamps: Int64[np.ndarray, "m H"] = self._tick(numbers) * self._tick_ns + phase[:, None]
         if self.is_calendar:
             stamps = from_wall(stamps.ravel(), time_zone).reshape(stamps.shape)
@@ -217,7 +168,12 @@ class Frequency:
         origin_ticks, origin_phase = self._split(origins, time_zone)
         ticks, phase = self._split(stamps, time_zone)
         numbers = self._number(ticks)
-        steps = numbers - self._number(origin_ticks)[series]
+        origin_numbers = self._number(origin_ticks)
+        skipped = self._skipped(time_zone)
+        if skipped.size:
+            origin_numbers = origin_numbers - np.searchsorted(skipped, origin_numbers)
+        steps = numbers - np.searchsorted(skipped, numbers) if skipped.size else numbers
+        steps = steps - origin_numbers[series]
         on_grid = phase == origin_phase[series]
         if self.unit in {"B", "W"} or self.unit in MONTH_UNITS:
             on_grid &= self._tick(numbers) == ticks
@@ -264,6 +220,14 @@ class Frequency:
         ticks, phase = np.divmod(stamps, self._tick_ns)
         return ticks, phase
 
+    def _skipped(self, time_zone: str | None) -> Int64[np.ndarray, " k"]:
+        """The numbers of days that a zone's calendar skips, which are no steps of days one by one.
+
+        Several days, weeks or months that end on such a day still end: on the next one.
+        """
+        days = skipped_days(time_zone if self.multiple == 1 and self.unit in {"D", "B"} else None)
+        return self._number(days[(days + 3) % 7 < 5] if self.unit == "B" else days)
+
     def _number(self, ticks: Int64[np.ndarray, "..."]) -> Int64[np.ndarray, "..."]:
         """Number the step that a tick lies in."""
         if self.unit == "B":
@@ -303,35 +267,3 @@ def month_edges(months: Int64[np.ndarray, "..."], unit: str) -> Int64[np.ndarray
             -np.maximum(weekdays - 4, 0) if at_end else np.where(weekdays > 4, 7 - weekdays, 0)
         )
     return days
-
-
-def _normal_anchor(unit: str, anchor: str, name: str) -> str:
-    """Name an anchor so that equal grids have equal names: a bare W is W-SUN, QE-MAR is QE-DEC."""
-    if unit == "W":
-        if anchor and anchor not in WEEKDAYS:
-            raise FrequencyError(
-                f"frequency {name!r} is anchored to {anchor!r}; give one of {', '.join(WEEKDAYS)}."
-            )
-        return anchor or "SUN"
-    length, default = MONTH_UNITS.get(unit, (0, 0))
-    if length in {3, 12}:
-        if anchor and anchor not in MONTHS:
-            raise FrequencyError(
-                f"frequency {name!r} is anchored to {anchor!r}; give one of {', '.join(MONTHS)}."
-            )
-        return anchor_month(unit, MONTHS.index(anchor) if anchor else default)
-    if anchor:
-        raise FrequencyError(
-            f"frequency {name!r} has the anchor {anchor!r}; only weeks, quarters and years have "
-            f"one. Give {name.split('-', 1)[0]!r}."
-        )
-    return ""
-
-
-def anchor_month(unit: str, month: int) -> str:
-    """Name the anchor of a quarter or year unit that has an edge in a month (from 0, any year)."""
-    length = MONTH_UNITS[unit][0]
-    if length == 1:
-        return ""
-    first = 9 if length == 3 and unit.endswith("E") else 0
-    return MONTHS[first + month % length]

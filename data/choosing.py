@@ -5,7 +5,8 @@ from functools import cache, partial
 
 import numpy as np
 
-from foretell.data.calendar import MONTH_UNITS, Frequency
+from foretell.data.aliases import MONTH_UNITS
+from foretell.data.calendar import Frequency
 from foretell.data.errors import FrequencyError
 from foretell.data.grid import Refused, SortedRows, ranges
 from foretell.data.inference import anchored, candidates, explain

@@ -11,16 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Int64
 
-from foretell.data.calendar import (
-    CLOCK_NS,
-    MONTH_UNITS,
-    UNITS,
-    WEEKDAYS,
-    Frequency,
-    anchor_month,
-    month_edges,
-    month_numbers,
-)
+from foretell.data.aliases import CLOCK_NS, MONTH_UNITS, UNITS, WEEKDAYS, anchor_month
+from foretell.data.calendar import Frequency, month_edges, month_numbers
 from foretell.data.errors import FrequencyError
 from foretell.data.zones import StampKind, describe_stamp, split_days
 
@@ -114,9 +106,9 @@ def candidates(
     """Find the frequencies that each series may step by: none for a lone row, one, or several.
 
     Stamps of the same time of day step by months where all lie on month ends or starts, by weeks
-    where all steps are weeks, by business days where no weekend has a row and a Friday is followed
-    by a Monday, otherwise by days. All others step by a fixed time. Days from Monday to Friday
-    without a weekend between may be either: two candidates.
+    where all steps are weeks, by business days (one to four) where no weekend has a row and some
+    step leaves a weekend out, as from a Friday to a Monday, otherwise by days. All others step by a
+    fixed time. Days from Monday to Friday without a weekend between may be either: two candidates.
     """
     counts = np.diff(indptr)
     found: list[tuple[Frequency, ...]] = [()] * len(counts)
@@ -142,7 +134,7 @@ def candidates(
     # Numbers sort faster than rows of them.
     multiples = np.unique(codes[:, 1], return_inverse=True)[1]
     keys = np.ravel_multi_index(
-        (codes[:, 0], multiples, codes[:, 2], codes[:, 3]), (len(UNITS), len(codes), 12, 2)
+        (codes[:, 0], multiples, codes[:, 2], codes[:, 3]), (len(UNITS), len(codes), 12, 5)
     )
     _, distinct, which = np.unique(keys, return_index=True, return_inverse=True)
     decoded = [_decode(code) for code in codes[distinct]]
@@ -151,8 +143,8 @@ def candidates(
     return found
 
 
-# A code is [unit, multiple, anchor, may also be business days]: numbers, so that many series are
-# told apart at once.
+# A code is [unit, multiple, anchor, business days that it may also be or 0]: numbers, so that many
+# series are told apart at once.
 
 
 def _codes(
@@ -173,7 +165,7 @@ def _decode(code: Int64[np.ndarray, " 4"]) -> tuple[Frequency, ...]:
         found = _month_frequency(unit, multiple, anchor)
     else:
         found = Frequency(unit, multiple)
-    return (found, Frequency("B")) if code[3] else (found,)
+    return (found, Frequency("B", int(code[3]))) if code[3] else (found,)
 
 
 def _month_frequency(edge: str, months: int, month: int) -> Frequency:
@@ -222,13 +214,16 @@ def _mark_business_days(
     if not working.any():
         return
     numbers = _Segments(5 * weeks + weekdays, days.indptr).steps()
-    possible = working & (numbers.mode() == 1)
-    # A step of one business day and three days: from a Friday to a Monday.
-    over_weekend = ~steps.all((steps.values != 3) | (numbers.values != 1))
+    multiple = np.maximum(numbers.mode(), 1)
     mode = codes[:, 1]
-    certain = possible & over_weekend & ((mode == 1) | ~steps.all(steps.values % 3 == 0))
-    codes[possible & ~certain, 3] = 1
-    codes[certain] = _codes("B", np.ones(int(certain.sum()), dtype=np.int64))
+    each, each_mode = (np.repeat(values, np.diff(steps.indptr)) for values in (multiple, mode))
+    possible = working & (multiple < 5) & numbers.all(numbers.values % each == 0)
+    # Most steps are as many days as business days; one that is longer has a weekend in it.
+    over_weekend = ~steps.all((numbers.values != each) | (steps.values == each))
+    by_days = steps.all(steps.values % each_mode == 0)
+    certain = possible & ((over_weekend & (mode == multiple)) | ~by_days)
+    codes[possible & ~certain, 3] = multiple[possible & ~certain]
+    codes[certain] = _codes("B", multiple[certain])
 
 
 def _month_codes(days: "_Segments") -> Int64[np.ndarray, "n 4"]:

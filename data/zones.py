@@ -5,6 +5,8 @@ none.
 """
 
 import re
+from contextlib import suppress
+from functools import lru_cache
 from typing import Literal
 from zoneinfo import ZoneInfo
 
@@ -18,6 +20,10 @@ StampKind = Literal["naive", "zoned", "integer"]
 
 DAY_NS = 86_400_000_000_000
 _OFFSET = re.compile(r"(UTC)?[+-]\d{2}:\d{2}")
+# Files of the zone database that are no places: this machine's own clock, a marker, and copies that
+# count leap seconds or are on few machines. Some file systems find them in capitals too.
+_NO_PLACE = re.compile(r"(localtime|posixrules|Factory)|(right|posix)/.*", re.IGNORECASE)
+_DATE_LINE_DAYS = (-47_500, 47_500)  # 1839 to 2100: zones crossed the date line from 1844 on
 
 
 def check_zone(name: str) -> str:
@@ -26,16 +32,14 @@ def check_zone(name: str) -> str:
     Raises:
         TableError: There is no such zone.
     """
-    try:
-        # The zone database first: pandas opens any file that is named as dateutil/PATH.
-        if not _OFFSET.fullmatch(name):  # fixed offsets are in no database
-            ZoneInfo(name)
-        pd.Timestamp(0, tz=name)
-    except (KeyError, ValueError, OSError, TypeError) as error:
-        raise TableError(
-            f"{name!r} is no time zone; give a name such as 'Europe/Berlin' or 'UTC'."
-        ) from error
-    return name
+    with suppress(KeyError, ValueError, OSError, TypeError):
+        if not _NO_PLACE.fullmatch(name):
+            # The zone database first: pandas opens any file that is named as dateutil/PATH.
+            if not _OFFSET.fullmatch(name):  # fixed offsets are in no database
+                ZoneInfo(name)
+            pd.Timestamp(0, tz=name)
+            return name
+    raise TableError(f"{name!r} is no time zone; give a name such as 'Europe/Berlin' or 'UTC'.")
 
 
 def to_wall(stamps: Int64[np.ndarray, " N"], time_zone: str | None) -> Int64[np.ndarray, " N"]:
@@ -54,9 +58,32 @@ def from_wall(wall: Int64[np.ndarray, " N"], time_zone: str | None) -> Int64[np.
     """
     if time_zone is None or time_zone == "UTC":
         return wall
+    skipped = skipped_days(time_zone)
+    if skipped.size:  # pandas shifts over a whole day to a wrong time
+        is_skipped = np.isin(wall // DAY_NS, skipped)
+        wall = np.where(is_skipped, (wall // DAY_NS + 1) * DAY_NS, wall)
     clock = pd.DatetimeIndex(wall.view("M8[ns]"))
     first = np.ones(len(wall), dtype=bool)
     return _nanoseconds(clock.tz_localize(time_zone, ambiguous=first, nonexistent="shift_forward"))
+
+
+@lru_cache(maxsize=1024)
+def skipped_days(time_zone: str | None) -> Int64[np.ndarray, " k"]:
+    """Find the days since 1970-01-01 that a zone's calendar skips, as by crossing the date line.
+
+    Samoa had no 30 December 2011.
+    """
+    days = np.arange(*_DATE_LINE_DAYS)
+    if time_zone is None or time_zone == "UTC":
+        return days[:0]
+    for time_of_day in (0, DAY_NS // 2, DAY_NS - 1):
+        clock = pd.DatetimeIndex((days * DAY_NS + time_of_day).view("M8[ns]"))
+        first = np.ones(len(days), dtype=bool)
+        instants = clock.tz_localize(time_zone, ambiguous=first, nonexistent="NaT")
+        days = days[np.asarray(instants.isna())]
+        if not days.size:
+            break
+    return days
 
 
 def split_days(

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretell.data.calendar import MONTHS, WEEKDAYS, Frequency
+from foretell.data.aliases import CLOCK_NS, MONTHS, WEEKDAYS
+from foretell.data.calendar import Frequency
 from foretell.data.errors import FrequencyError, OptionError
+from foretell.data.zones import DAY_NS, from_wall, skipped_days
 
 CLOCK = ["ns", "us", "ms", "s", "min", "h", "15min", "3h", "90s"]
 CALENDAR = [
@@ -73,7 +75,12 @@ def test_integers_are_plain_steps(step: int) -> None:
     [
         ("fortnight", "'fortnight' is unknown; give .*15min"),
         ("", "unknown"),
-        (True, "True is unknown"),
+        (" ", "unknown"),
+        (True, "'True' is unknown"),
+        pytest.param("9" * 5000, r"'9{32}\.\.\.' is unknown", id="long text"),
+        pytest.param("9" * 5000 + "h", "is unknown", id="many hours"),
+        ("9" * 20 + "h", "at most 100 years"),
+        pytest.param(10**5000, "a number of thousands of digits", id="long integer"),
         ("-5", "unknown"),
         ("0", "multiple 0; a step must be at least 1"),
         ("0h", "multiple 0"),
@@ -179,6 +186,43 @@ def test_a_zone_that_skips_midnight_does_not_move_a_daily_series() -> None:
         np.array([last[0], expected]), last, np.zeros(2, dtype=np.int64), "Africa/Cairo"
     )
     assert on_grid.all()
+
+
+@pytest.mark.parametrize(
+    ("text", "last", "expected"),
+    [
+        ("D", "2011-12-28 00:00", ["12-29T00", "12-31T00", "01-01T00", "01-02T00"]),
+        ("D", "2011-12-28 09:00", ["12-29T09", "12-31T09", "01-01T09", "01-02T09"]),
+        ("B", "2011-12-28 09:00", ["12-29T09", "01-02T09", "01-03T09", "01-04T09"]),
+        ("2D", "2011-12-28 09:00", ["12-31T00", "01-01T09", "01-03T09", "01-05T09"]),
+        ("W-FRI", "2011-12-23 09:00", ["12-31T00", "01-06T09", "01-13T09", "01-20T09"]),
+    ],
+)
+def test_a_day_that_a_zone_skips_is_no_step(text: str, last: str, expected: list[str]) -> None:
+    """Samoa had no 30 December 2011: a row of that day would have another's stamp or an earlier.
+
+    Where a longer step ends on it, the step ends with the next day, and stamps rise all the same.
+    """
+    zone, frequency = "Pacific/Apia", Frequency.parse(text)
+    start = np.array([pd.Timestamp(last, tz=zone).as_unit("ns").value])
+    stamps = frequency.after(start, 4, zone)[0]
+    local = pd.DatetimeIndex(stamps.view("M8[ns]")).tz_localize("UTC").tz_convert(zone)
+    assert local.strftime("%m-%dT%H").tolist() == expected
+    if frequency.multiple == 1 and text != "W-FRI":
+        steps, on_grid = frequency.positions(stamps, start, np.zeros(4, dtype=np.int64), zone)
+        assert (steps.tolist(), on_grid.all()) == ([1, 2, 3, 4], True)
+
+
+@given(st.sampled_from(["Pacific/Apia", "Pacific/Kwajalein", "Asia/Manila"]), st.data())
+def test_stamps_rise_over_the_date_line(zone: str, data: st.DataObject) -> None:
+    (skipped,) = skipped_days(zone)
+    hour = data.draw(st.integers(0, 23))
+    start = data.draw(st.integers(1, 9))
+    text = data.draw(st.sampled_from(["D", "B", "2D", "3D", "W-FRI", "W-SAT", "2B", "ME", "QE"]))
+    wall = np.array([(skipped - start) * DAY_NS + hour * CLOCK_NS["h"]])
+    last = from_wall(wall, zone)
+    stamps = Frequency.parse(text).after(last, 20, zone)[0]
+    assert (np.diff(np.concatenate([last, stamps])) > 0).all()
 
 
 @given(st.lists(days, min_size=1, max_size=20), st.sampled_from(["D", "ME", "h", "B"]))

@@ -13,8 +13,22 @@ from foretell.data.errors import FrequencyError
 from foretell.data.inference import anchored, candidates, infer
 
 ALIASES = [
-    *["ns", "us", "ms", "s", "min", "h", "15min", "90s", "36h", "D", "2D", "10D", "B", "W-MON"],
-    *["W-SUN", "2W-FRI", "ME", "MS", "BME", "BMS", "2MS", "QE-DEC", "QE-NOV", "QS-FEB", "BQE-DEC"],
+    *["ns", "us", "ms", "s", "min", "h", "15min", "90s", "36h", "D", "2D", "10D", "B", "2B", "3B"],
+    *[
+        "4B",
+        "W-MON",
+        "W-SUN",
+        "2W-FRI",
+        "ME",
+        "MS",
+        "BME",
+        "BMS",
+        "2MS",
+        "QE-DEC",
+        "QE-NOV",
+        "QS-FEB",
+        "BQE-DEC",
+    ],
     *["YE-DEC", "YE-JUN", "YS-JAN", "BYE-DEC", "3YS-JAN"],
 ]
 
@@ -54,6 +68,8 @@ def test_integer_steps(step: int, start: int, rows: int) -> None:
         (("2024-03-29", "2024-04-30"), "BME"),
         (("2024-01-04", "2024-01-05", "2024-01-08"), "B"),
         (("2024-01-15", "2024-02-14"), "30D"),
+        (("2024-01-03", "2024-01-05", "2024-01-09"), "2B"),
+        (("2024-01-03", "2024-01-05", "2024-01-07"), "2D"),
     ],
 )
 def test_few_rows_suffice_where_they_say_enough(stamps: tuple[str, ...], alias: str) -> None:
@@ -65,6 +81,8 @@ def test_few_rows_suffice_where_they_say_enough(stamps: tuple[str, ...], alias: 
     [
         (("2024-01-02", "2024-01-03"), "2 rows may step by 'D' or 'B'; give the frequency"),
         (("2024-01-05", "2024-01-08"), "may step by '3D' or 'B'"),
+        (("2024-01-03", "2024-01-05"), "2 rows may step by '2D' or '2B'; give the frequency"),
+        (("2024-01-05", "2024-01-09"), "may step by '4D' or '2B'"),
         (("2024-01-01", "2024-01-02", "2024-01-15", "2024-01-16"), "4 rows may step by 'D' or 'B'"),
         (("2024-01-02",), "can't be inferred from 1 row, 2 are needed"),
         ((), "can't be inferred from 0 rows"),
@@ -84,6 +102,14 @@ def test_weekdays_with_holidays_are_business_days_and_days_with_a_weekend_row_ar
     assert infer(working.as_unit("ns").asi8, "naive").alias == "B"
     with_saturday = working.union(pd.DatetimeIndex(["2024-01-20"]))
     assert infer(with_saturday.as_unit("ns").asi8, "naive").alias == "D"
+
+
+def test_every_other_business_day_is_never_forecast_on_a_weekend() -> None:
+    """All these rows lie on the grid of 2D too, whose next step is a Saturday."""
+    stamps = pd.date_range("1999-11-29", periods=40, freq="2B").as_unit("ns").asi8
+    assert infer(stamps, "naive").alias == "2B"
+    with_sunday = np.sort(np.append(stamps, ns("1999-12-05")))
+    assert infer(with_sunday, "naive").alias == "2D"
 
 
 @pytest.mark.parametrize("alias", ["h", "D", "W-SUN", "ME", "B"])

@@ -133,12 +133,16 @@ def test_a_time_zone_must_exist_and_apply(values: object, zone: str, match: str)
 
 
 @pytest.mark.parametrize(
-    "name", ["dateutil//etc/passwd", "dateutil/Europe/Berlin", "/etc/localtime", "tzlocal()", "a\0"]
+    "name",
+    [
+        *["dateutil//etc/passwd", "dateutil/Europe/Berlin", "/etc/localtime", "tzlocal()", "a\0"],
+        *["localtime", "posixrules", "Factory", "right/UTC", "posix/Europe/Berlin", "Localtime"],
+    ],
 )
 def test_a_name_that_is_no_zone_never_reaches_pandas(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Names come from clients, and pandas would open the file."""
+    """Names come from clients: pandas would open the file, and localtime is the server's clock."""
     monkeypatch.setattr(zones, "pd", None)
     with pytest.raises(TableError, match="is no time zone"):
         zones.check_zone(name)
