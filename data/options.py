@@ -1,12 +1,17 @@
 """What a caller may ask of a forecast, checked once, by the same code behind all three doors."""
 
+import math
 import numbers
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from itertools import islice
 
-from foretell.data.errors import OptionError
+from foretell.data.calendar import Frequency
+from foretell.data.errors import FrequencyError, OptionError
 
 MAX_HORIZON = 100_000
+MAX_QUANTILE_LEVELS = 1_000  # finer than any model knows; memory and time grow with their number
 DEFAULT_QUANTILE_LEVELS = (0.1, 0.5, 0.9)
 
 
@@ -34,7 +39,7 @@ class Columns:
     time_zone: str | None = None
 
     def __post_init__(self) -> None:
-        names = [
+        names: list[object] = [
             self.unique_id,
             self.ds,
             self.y,
@@ -42,7 +47,12 @@ class Columns:
             *self.past_covariates,
             *self.static,
         ]
-        twice = sorted({name for name in names if names.count(name) > 1})
+        unnamed = [name for name in names if name is None or not _is_hashable(name)]
+        if unnamed:
+            raise OptionError(
+                [f"a column is named {name!r}; give the name of one column." for name in unnamed]
+            )
+        twice = sorted({name for name in names if names.count(name) > 1}, key=str)
         if twice:
             raise OptionError(
                 [
@@ -58,7 +68,8 @@ class ForecastOptions:
 
     Attributes:
         horizon: Steps ahead, 1 to 100,000.
-        quantile_levels: Levels to return, each inside (0, 1), kept in the order given.
+        quantile_levels: Levels to return, at most 1,000, each inside (0, 1), kept in the order
+            given; numbers of any real type become floats.
         freq: Frequency of every series (a pandas alias or an integer step); None infers it for each
             series.
         allow_other_frequency: Forecast data whose frequency is not the model's instead of refusing
@@ -71,23 +82,25 @@ class ForecastOptions:
     allow_other_frequency: bool = False
 
     def __post_init__(self) -> None:
-        problems = []
-        if isinstance(self.horizon, bool) or not isinstance(self.horizon, numbers.Integral):
+        problems = _horizon_problems(self.horizon)
+        try:
+            levels = _floats(self.quantile_levels, "quantiles", "[0.1, 0.5, 0.9]")
+        except OptionError as error:
+            problems += error.problems
+        else:
+            object.__setattr__(self, "quantile_levels", levels)
+            problems += _level_problems(levels)
+        if not isinstance(self.allow_other_frequency, bool):
             problems.append(
-                f"horizon is {self.horizon!r}; it must be a whole number of steps, "
-                f"1 to {MAX_HORIZON:,}."
+                f"allow_other_frequency is {self.allow_other_frequency!r}; give True or False."
             )
-        elif not 1 <= self.horizon <= MAX_HORIZON:
-            problems.append(f"horizon is {self.horizon}; it must be 1 to {MAX_HORIZON:,} steps.")
-        problems += [
-            f"quantile {level!r} is not inside (0, 1); ask for levels such as 0.1, 0.5, 0.9."
-            for level in self.quantile_levels
-            if isinstance(level, bool) or not isinstance(level, numbers.Real) or not 0 < level < 1
-        ]
-        if len(set(self.quantile_levels)) < len(self.quantile_levels):
-            problems.append(
-                f"quantiles {list(self.quantile_levels)} name a level twice; name each once."
-            )
+        try:
+            if self.freq is not None:
+                Frequency.parse(self.freq)
+        except FrequencyError as error:
+            if not problems:
+                raise
+            problems += error.problems
         if problems:
             raise OptionError(problems)
 
@@ -113,36 +126,93 @@ class ForecastOptions:
 
         Raises:
             OptionError: An option is out of range, or both `quantiles` and `level` are given.
+            FrequencyError: Nothing is wrong but `freq`, which is no frequency.
         """
         if quantiles is not None and level is not None:
             raise OptionError("both quantiles and level are given; give one of them.")
         levels: tuple[float, ...] = DEFAULT_QUANTILE_LEVELS
         if quantiles is not None:
-            levels = _listed(quantiles, "quantiles", "[0.1, 0.5, 0.9]")
+            levels = _floats(quantiles, "quantiles", "[0.1, 0.5, 0.9]")
         elif level is not None:
-            levels = _interval_levels(_listed(level, "level", "[80, 95]"))
+            levels = _interval_levels(_floats(level, "level", "[80, 95]"))
         return cls(
             horizon=horizon,
             quantile_levels=levels,
-            freq=None if freq is None else str(freq),
+            freq=freq if freq is None or isinstance(freq, str) else Frequency.parse(freq).alias,
             allow_other_frequency=allow_other_frequency,
         )
 
 
-def _listed(values: Sequence[float] | float | str, name: str, example: str) -> tuple[float, ...]:
-    """Refuse a lone number or text where several are expected, common as that slip is."""
-    if isinstance(values, int | float | str):
-        raise OptionError(f"{name} is {values!r}; give a list, such as {example}.")
-    return tuple(values)
+def _is_hashable(name: object) -> bool:
+    try:
+        hash(name)
+    except TypeError:
+        return False
+    return True
+
+
+def _horizon_problems(horizon: object) -> list[str]:
+    if isinstance(horizon, bool) or not isinstance(horizon, numbers.Integral):
+        return [
+            f"horizon is {horizon!r}; it must be a whole number of steps, 1 to {MAX_HORIZON:,}."
+        ]
+    steps = int(horizon)
+    if 1 <= steps <= MAX_HORIZON:
+        return []
+    # Python writes no integers of thousands of digits.
+    shown = steps if abs(steps) < 10**18 else "a number of over 18 digits"
+    return [f"horizon is {shown}; it must be 1 to {MAX_HORIZON:,} steps."]
+
+
+def _level_problems(levels: tuple[float, ...]) -> list[str]:
+    if len(levels) > MAX_QUANTILE_LEVELS:
+        return [f"more than {MAX_QUANTILE_LEVELS:,} quantiles are asked for; ask for fewer."]
+    problems = [
+        f"quantile {level!r} is not inside (0, 1); ask for levels such as 0.1, 0.5, 0.9."
+        for level in levels
+        if not 0 < level < 1
+    ]
+    twice = [level for level in dict.fromkeys(levels) if levels.count(level) > 1]
+    if twice:
+        named = ", ".join(map(repr, twice[:5]))
+        problems.append(f"quantiles name a level twice ({named}); name each once.")
+    return problems
+
+
+def _floats(values: object, name: str, example: str) -> tuple[float, ...]:
+    """Read a flat list of numbers of any real type: a lone number is a common slip."""
+    wanted = f"give a flat list of numbers, such as {example}"
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise OptionError(f"{name} is {values!r}; {wanted}.")
+    try:
+        # One more than allowed is enough to see that there are too many.
+        listed = tuple(islice(values, MAX_QUANTILE_LEVELS + 1))
+    except TypeError:  # an array of no dimension
+        raise OptionError(f"{name} is {values!r}; {wanted}.") from None
+    wrong = dict.fromkeys(type(value).__name__ for value in listed if not _is_real(value))
+    if wrong:
+        raise OptionError(f"{name} holds {', '.join(wrong)}; {wanted}.")
+    return tuple(map(_float, listed))
+
+
+def _is_real(value: object) -> bool:
+    return isinstance(value, numbers.Real | Decimal) and not isinstance(value, bool)
+
+
+def _float(value: object) -> float:
+    try:
+        return float(value)  # type: ignore[arg-type]  # Decimal, Fraction, numpy numbers
+    except (OverflowError, ValueError):  # a fraction beyond all floats, a signalling NaN
+        return math.nan
 
 
 def _interval_levels(level: Sequence[float]) -> tuple[float, ...]:
+    if len(level) > MAX_QUANTILE_LEVELS:
+        raise OptionError(f"more than {MAX_QUANTILE_LEVELS:,} levels are asked for; ask for fewer.")
     problems = [
         f"level {percent!r} is not inside (0, 100); ask for central intervals in percent, like 80."
         for percent in level
-        if isinstance(percent, bool)
-        or not isinstance(percent, numbers.Real)
-        or not 0 < percent < 100
+        if not 0 < percent < 100
     ]
     if problems:
         raise OptionError(problems)

@@ -8,7 +8,6 @@ from typing import cast
 
 import pandas as pd
 
-from foretell.data.calendar import Frequency
 from foretell.data.errors import ForetellError, OptionError, Refusal, RefusedSeriesError
 from foretell.data.options import Columns, ForecastOptions
 from foretell.data.reading import CsvFormat, read_table
@@ -101,10 +100,10 @@ def run_job(job: ForecastJob, open_door: OpenDoor) -> JobResult:
 
 def _check(job: ForecastJob) -> None:
     """Refuse what can't end well, before a model is loaded or a server asked."""
-    ForecastOptions.from_call(job.horizon, quantiles=job.quantiles, level=job.level, freq=job.freq)
     try:
-        if job.freq is not None:
-            Frequency.parse(job.freq)
+        ForecastOptions.from_call(
+            job.horizon, quantiles=job.quantiles, level=job.level, freq=job.freq
+        )
         if job.columns.time_zone is not None:
             check_zone(job.columns.time_zone)
     except ForetellError as error:  # here it is the command that is wrong, not the table
