@@ -199,8 +199,14 @@ def _problem(folder: Path, name: str, entry: FileEntry) -> str | None:
 def _check_target(target: Path, overwrite: bool) -> None:
     if not target.exists() and not target.is_symlink():
         return
+    if versions := bundle_versions(target):
+        raise BundleError(
+            f"{target} is a model's folder; its next version is {target / str(max(versions) + 1)}."
+        )
     if not overwrite:
-        raise BundleError(f"{target} exists already; choose another place, or ask to overwrite it.")
+        raise BundleError(
+            f"{target} exists already; choose another place, or replace it (overwrite)."
+        )
     is_bundle = (target / MANIFEST_FILE).is_file()
     if target.is_symlink() or not target.is_dir() or (any(target.iterdir()) and not is_bundle):
         raise BundleError(f"{target} is no bundle, so it isn't overwritten; choose another place.")

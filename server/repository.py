@@ -1,8 +1,8 @@
 """The models that a server has: found on disk, loaded, looked up by name.
 
-A repository is a folder of models, models/NAME/VERSION; one model's folder, or one bundle, can be
-served as well. The newest version that loads is served; one that doesn't load is reported and never
-served.
+A repository is a folder of models, models/NAME/VERSION, or models/NAME for a bundle without one;
+one model's folder, or one bundle, can be served as well. The newest version that loads is served;
+one that doesn't load is reported and never served.
 """
 
 import logging
@@ -147,6 +147,9 @@ def _find(path: Path) -> dict[str, dict[int, Path]]:
         return {_checked(path.name): versions}
     folders = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
     found = {entry.name: bundle_versions(entry) for entry in folders}
+    for entry in folders:  # a bundle without a version is its first
+        if (entry / MANIFEST_FILE).is_file():
+            found[entry.name] = {1: entry}
     return {_checked(name): versions for name, versions in found.items() if versions}
 
 

@@ -386,3 +386,10 @@ def sign(value: dict[str, object]) -> str:
     digest = hashlib.sha256(text.encode()).hexdigest()
     head, _, tail = text.rpartition('"digest": ""')
     return f'{head}"digest": "{digest}"{tail}'
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_models_folder_is_never_taken_for_a_bundle(tmp_path: Path, overwrite: bool) -> None:
+    (tmp_path / "demand" / "3").mkdir(parents=True)
+    with pytest.raises(BundleError, match=r"a model's folder; its next version is .*demand/4\."):
+        write_bundle(tmp_path / "demand", lambda folder: None, overwrite=overwrite)

@@ -135,6 +135,13 @@ def test_other_things_in_the_folder_are_no_models(folder, load):
     assert served(Repository.load(path / "models", load)) == {"demand": 1}
 
 
+def test_a_bundle_without_a_version_is_the_models_first(folder, load):
+    """`export --output models/demand` works too; a model that is there must not go unserved."""
+    path = folder("models/demand", "models/other/3")
+    (path / "models" / "demand" / "manifest.json").touch()
+    assert served(Repository.load(path / "models", load)) == {"demand": 1, "other": 3}
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
