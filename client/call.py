@@ -12,7 +12,6 @@ from foretell.client.codec import Span, read_response, wire_ids, write_request
 from foretell.client.models import ModelInfo
 from foretell.client.options import ClientOptions
 from foretell.data.answers import forecast_table, raise_refused
-from foretell.data.calendar import Frequency
 from foretell.data.errors import Refusal, TableWarning
 from foretell.data.future import match_future
 from foretell.data.options import Columns, ForecastOptions
@@ -45,7 +44,6 @@ class ForecastCall:
 
     Raises:
         TableError: A table can't be understood.
-        FrequencyError: The frequency is none that there is.
     """
 
     def __init__(
@@ -66,8 +64,6 @@ class ForecastCall:
         self._texts = wire_ids(self._rows.ids)
         future = question.future
         rows = None if future is None else read_future_rows(future, self._columns)
-        if question.options.freq is not None:
-            Frequency.parse(question.options.freq)  # on the wire an empty text means none is given
         self._future, self._warnings = self._align(rows)
 
     def _align(self, future: Rows | None) -> tuple[Rows | None, tuple[str, ...]]:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from foretell.data.bundle import ForecasterSpec
-from foretell.data.errors import OptionError, Refusal, TableError
+from foretell.data.errors import FrequencyError, OptionError, Refusal, TableError
 from foretell.data.options import DEFAULT_QUANTILE_LEVELS, ForecastOptions
 from foretell.data.panel import PanelForecast, Rows, StampKind
 from foretell.data.zones import check_zone
@@ -119,7 +119,7 @@ def _read_options(request: ForecastRequest, problems: list[str]) -> ForecastOpti
             freq=request.frequency or None,
             allow_other_frequency=request.allow_other_frequency,
         )
-    except OptionError as error:
+    except (OptionError, FrequencyError) as error:
         problems += error.problems
         return None
 

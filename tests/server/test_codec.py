@@ -212,3 +212,14 @@ def test_unread_future_rows_need_a_series_and_a_reason(
     request.future.unread[0].MergeFrom(SeriesError(unique_id="a", reason="price is blank."))
     (refusal,) = read_request(request, covariate_spec).future.refusals
     assert (refusal.unique_id, refusal.reason) == ("a", "price is blank.")
+
+
+def test_an_unknown_frequency_hides_no_other_problem(make_request, spec):
+    """Whoever mends one thing at a time asks as often as there are problems."""
+    request = make_request({"a": [1, 2]})
+    request.frequency = "fortnight"
+    request.history.time_zone = "UTC"
+    with pytest.raises(RequestError) as caught:
+        read_request(request, spec)
+    assert len(caught.value.problems) == 2
+    assert "frequency 'fortnight' is unknown" in caught.value.problems[0]
