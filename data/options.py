@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import islice
+from typing import Any
 
-from foretell.data.calendar import Frequency
 from foretell.data.errors import FrequencyError, OptionError
 
 MAX_HORIZON = 100_000
@@ -96,7 +96,7 @@ class ForecastOptions:
             )
         try:
             if self.freq is not None:
-                Frequency.parse(self.freq)
+                _canonical(self.freq)
         except FrequencyError as error:
             if not problems:
                 raise
@@ -138,9 +138,16 @@ class ForecastOptions:
         return cls(
             horizon=horizon,
             quantile_levels=levels,
-            freq=freq if freq is None or isinstance(freq, str) else Frequency.parse(freq).alias,
+            freq=freq if freq is None or isinstance(freq, str) else _canonical(freq),
             allow_other_frequency=allow_other_frequency,
         )
+
+
+def _canonical(freq: Any) -> str:
+    """Spell a frequency as pandas does today."""
+    from foretell.data.calendar import Frequency  # noqa: PLC0415  # `--help` needs no pandas
+
+    return Frequency.parse(freq).alias
 
 
 def _is_hashable(name: object) -> bool:
