@@ -34,7 +34,7 @@ def forecast_table(
         if answer.stamp_kind == "zoned":
             when = when.tz_localize("UTC").tz_convert(answer.time_zone or "UTC")
     names = [id_col, time_col, "forecast", *map(quantile_column, answer.quantile_levels)]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted({name for name in names if names.count(name) > 1}, key=str)
     if twice:
         raise OptionError(
             f"the answer would have columns named {', '.join(map(repr, twice))} twice; "

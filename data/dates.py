@@ -7,7 +7,7 @@ import pandas as pd
 from jaxtyping import Int64
 
 from foretell.data.errors import TableError
-from foretell.data.values import row_name
+from foretell.data.values import row_name, shown
 
 _DAY_AND_MONTH = re.compile(
     r"\d{1,2}(?P<separator>[/.-])\d{1,2}(?P=separator)\d{4}"
@@ -98,7 +98,7 @@ def _misfits(
     date_format: str,
 ) -> str:
     rows = np.flatnonzero(np.isin(codes, wrong))
-    named = ", ".join(f"{column.iloc[row]!r} in {row_name(row)}" for row in rows[:5].tolist())
+    named = ", ".join(f"{shown(column.iloc[row])} in {row_name(row)}" for row in rows[:5].tolist())
     more = f" and {rows.size - 5} more" if rows.size > 5 else ""
     return (
         f"time column {column.name!r} holds {named}{more}, which the date format {date_format!r} "

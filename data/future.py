@@ -66,8 +66,9 @@ def align_future(
     values.reshape(-1, len(names))[slots] = future.covariates[used]
     counts = np.bincount(slots, minlength=shape[0] * horizon).reshape(shape[:2])
     _refuse_incomplete(table, _Filled(values, counts, tuple(names)), frequencies, refused)
+    unused = np.flatnonzero((steps < 0) & (owner >= 0))
     return KnownFuture(
-        values, (*strangers, *_late_rows(table, future, owner, (steps < 0) & alive[owner]))
+        values, (*strangers, *_late_rows(table, future, owner, unused[alive[owner[unused]]]))
     )
 
 
@@ -203,11 +204,10 @@ def _late_rows(
     table: SortedRows,
     future: Rows,
     owner: Int64[np.ndarray, " M"],
-    unused: Bool[np.ndarray, " M"],
+    unused: Int64[np.ndarray, " k"],
 ) -> tuple[str, ...]:
     """Warn of unused rows after the last row of their series."""
-    late = np.flatnonzero((owner >= 0) & unused)
-    late = late[future.stamps[late] > table.last[owner[late]]]
+    late = unused[future.stamps[unused] > table.last[owner[unused]]]
     if not late.size:
         return ()
     named = listed(

@@ -170,8 +170,8 @@ def _check_type(df: object) -> None:
         raise TableError(f"the table is a {type(df).__name__}; give a pandas DataFrame.")
 
 
-def _check_columns(df: pd.DataFrame, names: Sequence[str]) -> None:
-    there = list(df.columns)
+def _check_columns(df: pd.DataFrame, names: Sequence[object]) -> None:
+    there: list[object] = list(df.columns)
     problems = [_missing_column(df, name) for name in names if name not in there]
     problems += [
         f"the table has {there.count(name)} columns named {name!r}; keep one."
@@ -184,9 +184,10 @@ def _check_columns(df: pd.DataFrame, names: Sequence[str]) -> None:
         raise TableError(problems)
 
 
-def _missing_column(df: pd.DataFrame, name: str) -> str:
+def _missing_column(df: pd.DataFrame, name: object) -> str:
     there = [str(column) for column in df.columns]
-    close = difflib.get_close_matches(name, there, n=1)
+    # pandas names columns by anything, such as 5.
+    close = difflib.get_close_matches(str(name), there, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     if name in df.index.names:
         hint = " It is the index: use df.reset_index()."

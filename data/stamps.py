@@ -12,7 +12,14 @@ import pandas as pd
 from jaxtyping import Bool, Int64
 
 from foretell.data.errors import TableError
-from foretell.data.values import RowProblem, row_name, without_categories
+from foretell.data.values import (
+    RowProblem,
+    cell,
+    row_name,
+    shown,
+    without_categories,
+    without_signals,
+)
 from foretell.data.zones import DAY_NS, StampKind, check_zone
 
 # Years and months in full, with - or /, and as much of the time and offset as there is.
@@ -20,7 +27,7 @@ _ISO = re.compile(
     r"\d{4}([-/])\d{1,2}(\1\d{1,2}([T ]\d{2}(:?\d{2}(:?\d{2}(\.\d{1,9})?)?)?\s*"
     r"(?P<offset>Z|[+-]\d{2}(:?\d{2})?)?)?)?"
 )
-_WHOLE = re.compile(r"[+-]?\d{1,18}")
+_WHOLE = re.compile(r"[+-]?\d+")
 _UNIT_NS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 # Two days are kept free at both ends, so that the local clock of any zone can be written too.
 _LAST_NS = 2**63 - 1 - 2 * DAY_NS
@@ -69,7 +76,7 @@ def read_stamps(column: pd.Series, time_zone: str | None = None) -> Stamps:
 
 def _plain(column: pd.Series) -> pd.Series:
     """Unwrap categories, Arrow types and periods, and objects of one kind."""
-    column = without_categories(column)
+    column = without_signals(without_categories(column))
     dtype = column.dtype
     if isinstance(dtype, pd.ArrowDtype):
         arrow = column.array.__arrow_array__()
@@ -159,7 +166,7 @@ def _read_whole(column: pd.Series) -> Stamps:
 
 def _no_step(column: pd.Series, row: int) -> str:
     return (
-        f"time column {column.name!r} holds {column.iloc[row]} in {row_name(row)}; "
+        f"time column {column.name!r} holds {shown(column.iloc[row])} in {row_name(row)}; "
         "steps must be whole numbers within ±2**61 (±2**53 beside blanks)."
     )
 
@@ -186,13 +193,18 @@ def _read_text(column: pd.Series, time_zone: str | None) -> Stamps:
     codes, distinct = pd.factorize(column)
     texts = [*(str(text).strip() for text in distinct), ""]
     filled = [text for text in texts if text]
-    if filled and all(map(_WHOLE.fullmatch, filled)):
+    no_step = [text for text in filled if not _WHOLE.fullmatch(text)]
+    if filled and not no_step:
+        # Python reads no integers of thousands of digits.
+        far = np.array([len(text) > 20 or abs(int(text or 0)) > _LAST_STEP for text in texts])
+        if far.any():
+            raise TableError(_no_step(column, int(np.argmax(far[codes]))))
         whole = pd.array([int(text) if text else None for text in texts], "Int64")
         return _read_whole(pd.Series(whole[codes], name=column.name))
     matches = [_ISO.fullmatch(text) for text in texts]
     if filled and not any(matches):
         raise TableError(
-            f"time column {column.name!r} holds {filled[0]!r}, which is no ISO date such as "
+            f"time column {column.name!r} holds {shown(no_step[0])}, which is no ISO date such as "
             "2024-03-05 or 2024-03-05T13:00; give the date format, such as '%d/%m/%Y' (or convert "
             "with pd.to_datetime)."
         )
@@ -231,14 +243,11 @@ def _row_problems(
         return f"{column.name!r} is blank in {row_name(row)}; every row needs a stamp."
 
     def describe_beyond(row: int) -> str:
-        return (
-            f"{column.name!r} is {column.iloc[row]} in {row_name(row)}; stamps must lie between "
-            "1678 and 2261."
-        )
+        return f"{cell(column, row)}; stamps must lie between 1678 and 2261."
 
     def describe_wrong(row: int) -> str:
         return (
-            f"{column.name!r} is {column.iloc[row]!r} in {row_name(row)}, which is no ISO date; "
+            f"{cell(column, row)}, which is no ISO date; "
             "write dates such as 2024-03-05 or 2024-03-05T13:00."
         )
 

@@ -1,9 +1,11 @@
 """Numbers at the door: what holds numbers becomes float64, all else is refused by name and row."""
 
+import contextlib
 import numbers
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -16,6 +18,7 @@ from foretell.data.errors import TableError
 LARGEST_VALUE = 1e100
 
 _NUMBER_OBJECTS = {"integer", "floating", "mixed-integer-float", "empty"}
+_SHOWN = 80  # characters of a value in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,39 @@ class RowProblem:
 def row_name(row: int) -> str:
     """Name a row for a person: the first one below the header is row 1."""
     return f"row {row + 1}"
+
+
+def shown(value: object) -> str:
+    """Write a value for a person, text in quotes, and of a long one the beginning."""
+    try:
+        text = repr(value[: _SHOWN + 1]) if isinstance(value, str) else str(value)
+    except ValueError:  # Python writes no integers of thousands of digits
+        return "a number of thousands of digits"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def cell(column: pd.Series, row: int) -> str:
+    """Tell a person what stands where: `'y' is 5 in row 2`."""
+    return f"{column.name!r} is {shown(column.iloc[row])} in {row_name(row)}"
+
+
+def without_signals(column: pd.Series) -> pd.Series:
+    """Write signalling NaNs as text, which is no number: compared with anything, they raise."""
+    if column.dtype.kind != "O" or isinstance(column.dtype, pd.StringDtype):
+        return column
+    try:
+        column.isna()
+    except ArithmeticError:
+        return pd.Series(
+            [
+                str(value) if isinstance(value, Decimal) and value.is_snan() else value
+                for value in column
+            ],
+            index=column.index,
+            name=column.name,
+            dtype=object,
+        )
+    return column
 
 
 def read_numbers(
@@ -77,12 +113,12 @@ def without_categories(column: pd.Series) -> pd.Series:
 
 
 def _plain(column: pd.Series) -> pd.Series:
-    """Unwrap categories and Arrow types whose content is numbers or objects."""
+    """Unwrap categories and Arrow types whose content is numbers or objects; calm NaNs."""
     column = without_categories(column)
     if isinstance(column.dtype, pd.ArrowDtype) and column.dtype.kind not in "iufb":
         text = pd.api.types.is_string_dtype(column.dtype)
         column = column.astype("string" if text else object)
-    return column
+    return without_signals(column)
 
 
 def _read_objects(
@@ -92,21 +128,34 @@ def _read_objects(
     blank = column.isna().to_numpy()
     values = np.full(len(objects), np.nan)
     if kind in _NUMBER_OBJECTS:
-        values[~blank] = objects[~blank].astype(np.float64)
-        return _bounded(values, column)
+        with contextlib.suppress(OverflowError):  # a whole number beyond all floats
+            values[~blank] = objects[~blank].astype(np.float64)
+            return _bounded(values, column)
     wrong = []
     for row in np.flatnonzero(~blank).tolist():
-        value = objects[row]
-        if isinstance(value, numbers.Number) and not isinstance(
-            value, bool | np.bool_ | complex | np.complexfloating
-        ):
-            values[row] = float(value)  # type: ignore[arg-type]  # Decimal, Fraction, numpy numbers
-        elif not (isinstance(value, str) and not value.strip()):
+        number = _number(objects[row])
+        if number is not None:
+            values[row] = number
+        elif not (isinstance(objects[row], str) and not objects[row].strip()):
             wrong.append(row)
     values, problems = _bounded(values, column)
     if wrong:
         problems.insert(0, RowProblem(np.array(wrong), lambda row: _no_number(column, row)))
     return values, problems
+
+
+def _number(value: object) -> float | None:
+    """Read one object: Decimal, Fraction, numpy and plain numbers; infinity for one too large."""
+    if not isinstance(value, numbers.Number) or isinstance(
+        value, bool | np.bool_ | complex | np.complexfloating
+    ):
+        return None
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except OverflowError:
+        return np.inf
+    except (TypeError, ValueError):  # a number that is no real one, such as a time span
+        return None
 
 
 def _bounded(
@@ -121,8 +170,8 @@ def _bounded(
 
     def describe(row: int) -> str:
         return (
-            f"{column.name!r} is {column.iloc[row]} in {row_name(row)}; values must be finite, "
-            "within ±1e100. Leave unknown values blank."
+            f"{cell(column, row)}; values must be finite, within ±1e100. Leave unknown values "
+            "blank."
         )
 
     return values, [RowProblem(beyond, describe)]
@@ -131,8 +180,9 @@ def _bounded(
 def _no_number(column: pd.Series, row: int) -> str:
     value = column.iloc[row]
     return (
-        f"{column.name!r} is {value!r} ({type(value).__name__}) in {row_name(row)}, which is no "
-        f"number. Write numbers such as 20.5, and leave unknown values blank.{_decimal_hint(value)}"
+        f"{column.name!r} is {shown(value)} ({type(value).__name__}) in {row_name(row)}, which is "
+        "no number. Write numbers such as 20.5, and leave unknown values blank."
+        f"{_decimal_hint(value)}"
     )
 
 
@@ -153,11 +203,11 @@ def _text_column(column: pd.Series) -> str:
         place = int(wrong[0])
         row = int(np.flatnonzero(column.notna().to_numpy())[place])
         return (
-            f"column {column.name!r} holds text: {present.iloc[place]!r} in {row_name(row)} is no "
-            "number. Correct it, and convert the column to numbers."
+            f"column {column.name!r} holds text: {shown(present.iloc[place])} in {row_name(row)} "
+            "is no number. Correct it, and convert the column to numbers."
             f"{_decimal_hint(present.iloc[place])}"
         )
     return (
-        f"column {column.name!r} holds text such as {present.iloc[0]!r}; convert it to numbers "
-        f"(pd.to_numeric)."
+        f"column {column.name!r} holds text such as {shown(present.iloc[0])}; convert it to "
+        "numbers (pd.to_numeric)."
     )

@@ -111,6 +111,20 @@ def test_rows_of_refused_series_are_not_called_strangers() -> None:
     assert panel(df, future(history())).warnings == ()
 
 
+@pytest.mark.parametrize("ids", ["a", "ab"])
+@pytest.mark.parametrize(
+    "known",
+    [future(history("ab")), future(history("abz"), horizon=9), future(history("z"))],
+    ids=["fitting", "more", "strangers"],
+)
+def test_where_every_series_is_refused_the_reasons_are_told(ids: str, known: pd.DataFrame) -> None:
+    """A table of one series is the likely case; the future table must not hide what is wrong."""
+    found = panel(history(ids).assign(y=np.inf), known)
+    assert [refusal.unique_id for refusal in found.refusals] == list(ids)
+    assert all("'y' is inf" in refusal.reason for refusal in found.refusals)
+    assert found.horizon_covariates.shape == (0, HORIZON, 2)
+
+
 @pytest.mark.parametrize(
     "ids", [pd.Series([1, 1, 2, 2, 2]), pd.Series(list("aabbb"), dtype="category")]
 )

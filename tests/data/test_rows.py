@@ -92,7 +92,14 @@ def test_a_target_column_of_no_numbers_is_refused(y: object, match: str) -> None
         (Decimal("1e200"), r"'y' is 1E\+200 in row 2"),
         (Decimal("Infinity"), "'y' is Infinity in row 2"),
         ([1], r"'y' is \[1\] \(list\) in row 2"),
+        (10**400, r"'y' is 10{79}\.\.\. in row 2; values must be finite"),
+        (-(10**400), r"'y' is -10{78}\.\.\. in row 2"),
+        (10**5000, "'y' is a number of thousands of digits in row 2"),
+        (Fraction(10**400, 3), r"'y' is 10{79}\.\.\. in row 2; values must be finite"),
+        (Decimal("sNaN"), r"'y' is 'sNaN' \(str\) in row 2, which is no number"),
+        ("24 inch\n" * 99, r"'y' is '24 inch\\n.{70,90}\.\.\. \(str\) in row 2"),
     ],
+    ids=lambda value: type(value).__name__,
 )
 def test_one_bad_value_refuses_its_series_alone(value: object, match: str) -> None:
     y = pd.Series([1.0, value, 3.0, 4.0], dtype=object)
@@ -102,6 +109,13 @@ def test_one_bad_value_refuses_its_series_alone(value: object, match: str) -> No
     assert rows.target.tolist() == [3, 4]
     with pytest.raises(ValueError, match=match):
         raise ValueError(reasons(rows)["a"])
+
+
+def test_a_whole_number_beyond_all_floats_refuses_its_series_alone() -> None:
+    """In a column of nothing but whole numbers, pandas converts all of them at once, or fails."""
+    y = pd.Series([1, 10**400, 3, 4], dtype=object)
+    rows = read_rows(frame(y, ids=["a", "a", "b", "b"]), Columns())
+    assert (rows.ids.tolist(), rows.target.tolist()) == (["b"], [3, 4])
 
 
 def test_all_problems_of_a_series_are_told_and_counted() -> None:
@@ -165,6 +179,14 @@ def test_missing_columns_are_named_with_those_there_are_and_a_suggestion() -> No
         read_rows(frame().rename(columns={"unique_id": "Unique_ID"}), Columns())
     with pytest.raises(TableError, match=r"'ds'.*It is the index: use df\.reset_index"):
         read_rows(frame().set_index("ds"), Columns())
+
+
+def test_names_of_any_type_may_be_missing() -> None:
+    columns = Columns()
+    object.__setattr__(columns, "unique_id", 5)  # as a caller without a type checker would
+    with pytest.raises(TableError, match="no column 5; it has 'unique_id', 'ds', 'y'"):
+        read_rows(frame(), columns)
+    assert len(read_rows(frame().rename(columns={"unique_id": 5}), columns).ids) == 1
 
 
 def test_every_problem_of_the_table_is_reported_at_once() -> None:

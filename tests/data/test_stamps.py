@@ -1,6 +1,7 @@
 """Time columns: one moment in any type is one stamp; what may be two things is refused."""
 
 import datetime as dt
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -78,6 +79,7 @@ def test_instants_are_utc_and_keep_their_zone(values: pd.Series, zone: str) -> N
     [
         *(column([3, 4, -5], dtype) for dtype in ("int8", "int64", "Int32", "object", "float64")),
         column(["3", " 4", "-5"]),
+        column(["+000000000000000003", "4", "-5"]),
         column([3, 4, -5], "int16[pyarrow]"),
     ],
     ids=lambda values: str(values.dtype),
@@ -92,6 +94,11 @@ def test_integer_steps_of_any_type(values: pd.Series) -> None:
     [
         (["05/03/2024", "06/03/2024"], "holds '05/03/2024', which is no ISO date.*'%d/%m/%Y'"),
         (["now", "today"], "holds 'now', which is no ISO date"),
+        (["0", "1", "x"], "holds 'x', which is no ISO date"),
+        (["0", "1", "9" * 19], "holds '9{19}' in row 3; steps must be whole numbers within"),
+        (["0", "-" + "9" * 5000], r"holds '-9{78}\.\.\. in row 2; steps must be whole"),
+        ([1, Decimal("sNaN")], "holds int, str; it must hold dates"),
+        ([5, 10**5000], "holds a number of thousands of digits in row 2"),
         ([20240105, 20240106], "may be dates or steps. For dates give the date format '%Y%m%d'"),
         (["20240105", "20240106"], "may be dates or steps"),
         ([202311, 202312, 202401], "'%Y%m'"),
@@ -155,7 +162,7 @@ def test_a_name_that_is_no_zone_never_reaches_pandas(
             ["2024-01-01", "2024-02-30", "5 May", "", "9999-12-31"],
             {
                 3: "'ds' is blank in row 4; every row needs a stamp.",
-                4: "'ds' is 9999-12-31 in row 5; stamps must lie between 1678 and 2261.",
+                4: "'ds' is '9999-12-31' in row 5; stamps must lie between 1678 and 2261.",
                 1: "'ds' is '2024-02-30' in row 2, which is no ISO date",
                 2: "'ds' is '5 May' in row 3, which is no ISO date",
             },
