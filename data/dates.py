@@ -49,6 +49,17 @@ def read_dates(column: pd.Series, date_format: str | None) -> pd.Series:
     return pd.Series(dates.append(blank)[codes], name=column.name)
 
 
+def date_format_problems(date_format: str) -> list[str]:
+    """Tell what is wrong with a date format, if anything is."""
+    if "%" not in date_format:
+        return [f"date format is {date_format!r}; write one such as '%d/%m/%Y'."]
+    try:
+        _parse(["never a date"], date_format)
+    except TableError as error:
+        return list(error.problems)
+    return []
+
+
 def _time_format(match: re.Match[str]) -> str:
     if match["time"] is None:
         return ""
@@ -84,7 +95,7 @@ def _parse(texts: list[str], date_format: str) -> pd.DatetimeIndex:
             errors="coerce",
             utc="%z" in date_format,
         )
-    except ValueError as error:
+    except (ValueError, re.error) as error:  # a directive that is none, or one given twice
         raise TableError(
             f"date format {date_format!r} can't be used ({error}); write one such as '%d/%m/%Y'."
         ) from error
