@@ -180,3 +180,28 @@ def test_the_provider_in_use_is_told_by_every_door(forecasters, server, foretell
         served = client.describe("any").provider
     assert served == provider
     assert served in foretell(*call, "--server", server(), "--model", "any").err
+
+
+@pytest.mark.parametrize("ids", [["s0"], ["s0", "s1", "s2", "s3"]], ids=["one", "all"])
+def test_where_all_are_refused_a_future_table_hides_no_reason(forecast, ids) -> None:
+    """A table of one series is the likely case; its user must read what is wrong with it."""
+    table, known = with_covariates()
+    table = table[table["unique_id"].isin(ids)].assign(y=np.inf)
+    answer = forecast(table, 9, model="covariates", future=known)
+    assert list(answer.refusals) == ids
+    assert all("'y' is inf" in reason for reason in answer.refusals.values())
+    assert answer.table.empty
+
+
+def test_every_other_business_day_asks_or_answers_alike(forecast) -> None:
+    """2D fits its rows too, and would be stamped on a Saturday."""
+    days = pd.date_range("1999-11-29", periods=40, freq="2B")
+    answer = forecast(pd.DataFrame({"unique_id": "a", "ds": days, "y": np.arange(40.0)}), 4)
+    assert answer.stamps("a") == ["2000-03-20", "2000-03-22", "2000-03-24", "2000-03-28"]
+
+
+def test_a_day_that_samoa_skipped_is_no_stamp(forecast) -> None:
+    days = pd.date_range("2011-12-01", "2011-12-29", tz="Pacific/Apia")
+    answer = forecast(pd.DataFrame({"unique_id": "a", "ds": days, "y": 1.0}), 3)
+    found = pd.DatetimeIndex(answer.series("a")["ds"]).strftime("%Y-%m-%d %H")
+    assert found.tolist() == ["2011-12-31 00", "2012-01-01 00", "2012-01-02 00"]
