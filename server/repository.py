@@ -91,7 +91,8 @@ class Repository:
                     break
                 except BundleError as error:
                     reason = _without_paths(error, versions[version], f"{name}/{version}")
-                    _log.error("model=%s version=%d is not served: %s", name, version, error)
+                    told = _printable(str(error))
+                    _log.error("model=%s version=%d is not served: %s", name, version, told)
                 except ForetellError:
                     raise
                 except Exception:  # a fault of ours in one bundle must not stop the others
@@ -158,6 +159,11 @@ def _without_paths(error: BundleError, bundle: Path, name: str) -> str:
     reason = " ".join(error.problems)
     for place in dict.fromkeys((str(bundle), os.path.realpath(bundle))):
         reason = reason.replace(place, name)
+    return _printable(reason)
+
+
+def _printable(reason: str) -> str:
+    """Cut a long reason, and spell out what no message and no log can hold."""
     if len(reason) > _MOST_REASON:
         reason = f"{reason[:_MOST_REASON]} ..."
     return reason.encode(errors="backslashreplace").decode()
