@@ -180,6 +180,8 @@ def _check_options(model: ForecasterConfig, columns: Columns, horizon: int, hold
 def _prepare(run: Path, inputs: dict[str, Any], *, resume: bool, overwrite: bool) -> None:
     """Make the run's folder, or refuse one that holds something else."""
     record = run / INPUTS_FILE
+    if run.exists() and not run.is_dir():
+        raise ForetellError(f"{run} is a file; give the path of a folder for the run.")
     if record.exists() and resume:
         was = json.loads(record.read_text())
         changed = list(_changes(was, inputs))

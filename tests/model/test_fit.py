@@ -151,3 +151,10 @@ def test_a_folder_that_is_no_run_is_named(tmp_path, make, text):
     make(tmp_path)
     with pytest.raises(BundleError, match=text):
         read_run(tmp_path)
+
+
+def test_a_file_is_no_place_for_a_run(tmp_path):
+    (tmp_path / "run").write_text("mine")
+    with pytest.raises(ForetellError, match="run is a file; give the path of a folder"):
+        fit(table(), tmp_path / "run", overwrite=True)
+    assert (tmp_path / "run").read_text() == "mine"
