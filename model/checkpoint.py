@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+CHECKPOINT_FILE = "checkpoint.pt"
+
 Weights = dict[str, Tensor]
 
 

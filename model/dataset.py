@@ -42,10 +42,7 @@ class TrainingData:
     @property
     def num_observed(self) -> int:
         """Observed steps that training or validation sees."""
-        starts, target = self.series.indptr[:-1], self.series.target
-        steps = np.arange(len(target)) - np.repeat(starts, self.series.lengths)
-        seen = steps < np.repeat(self.ends, self.series.lengths)
-        return int((seen & ~np.isnan(target)).sum())
+        return int((~np.isnan(self.series.target[self.series.before(self.ends)])).sum())
 
 
 def read_training_data(

@@ -16,15 +16,14 @@ from foretell.data.calendar import Frequency
 from foretell.data.errors import ForetellError, OptionError, Refusal
 from foretell.data.manifest import ANY_FREQUENCY, ForecasterSpec
 from foretell.data.options import Columns
+from foretell.model.checkpoint import CHECKPOINT_FILE
 from foretell.model.config import ForecasterConfig, TrainingConfig
 from foretell.model.dataset import TrainingData, read_training_data
 from foretell.model.forecaster import Forecaster, Standardise
 from foretell.model.objective import ForecasterObjective
-from foretell.model.run import RUN_FILE, Run, write_run
+from foretell.model.run import INPUTS_FILE, RUN_FILE, Run, write_run
 from foretell.model.training import Progress, TrainingState, train
 from foretell.model.windows import WindowSampler, validation_batches
-
-INPUTS_FILE = "inputs.json"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -197,7 +196,7 @@ def _prepare(run: Path, inputs: dict[str, Any], *, resume: bool, overwrite: bool
             "or choose another place."
         )
     run.mkdir(parents=True, exist_ok=True)
-    for name in (RUN_FILE, "checkpoint.pt"):
+    for name in (RUN_FILE, CHECKPOINT_FILE):
         (run / name).unlink(missing_ok=True)
     record.write_text(json.dumps(inputs, indent=2) + "\n")
 
@@ -216,9 +215,7 @@ def _measure_inputs(forecaster: Forecaster, data: TrainingData) -> None:
     """Give the model the mean and standard deviation of the covariates that training may see."""
     series = data.series
     if forecaster.standardise is not None:
-        steps = np.arange(len(series.target)) - np.repeat(series.indptr[:-1], series.lengths)
-        seen = steps < np.repeat(data.limits, series.lengths)
-        _measure(forecaster.standardise, series.covariates[seen])
+        _measure(forecaster.standardise, series.covariates[series.before(data.limits)])
     if forecaster.standardise_static is not None:
         _measure(forecaster.standardise_static, series.static)
 

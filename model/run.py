@@ -19,6 +19,7 @@ from foretell.data.records import read_record, to_plain
 from foretell.model.config import ForecasterConfig
 from foretell.model.forecaster import Forecaster
 
+INPUTS_FILE = "inputs.json"  # what was asked for; there from the first step on
 RUN_FILE = "run.json"
 WEIGHTS_FILE = "weights.npz"
 
@@ -68,7 +69,7 @@ def read_run(path: str | os.PathLike[str]) -> Run:
     """
     folder = Path(path).absolute()
     if not (folder / RUN_FILE).is_file():
-        if (folder / "inputs.json").is_file():
+        if (folder / INPUTS_FILE).is_file():
             raise BundleError(
                 f"the training in {folder} has not finished; go on with it first (resume)."
             )

@@ -16,7 +16,7 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from foretell.model.checkpoint import Average, Checkpoint, TrainingLog
+from foretell.model.checkpoint import CHECKPOINT_FILE, Average, Checkpoint, TrainingLog
 from foretell.model.config import TrainingConfig
 from foretell.model.interrupt import TrainingStopped, stop_on_signals
 
@@ -90,7 +90,7 @@ def train(
     optimizer = _optimizer(objective, config)
     module, optimizer = fabric.setup(objective, optimizer)
     average = Average(objective, config.ema_decay)
-    checkpoint = Checkpoint(run / "checkpoint.pt", objective, optimizer, average)
+    checkpoint = Checkpoint(run / CHECKPOINT_FILE, objective, optimizer, average)
     state, clipped = TrainingState(step=0, steps=config.steps), 0
     if resume and checkpoint.path.exists():
         state, clipped = _restored(checkpoint.load(), config)

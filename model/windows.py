@@ -39,6 +39,12 @@ class SeriesSet:
         """Steps of each series."""
         return np.diff(self.indptr)
 
+    def before(self, limits: Int64[np.ndarray, " n"]) -> Bool[np.ndarray, " N"]:
+        """Mark the first `limits` steps of each series."""
+        steps = np.arange(len(self.target)) - np.repeat(self.indptr[:-1], self.lengths)
+        marked: Bool[np.ndarray, " N"] = steps < np.repeat(limits, self.lengths)
+        return marked
+
     def windows(
         self,
         series: Int64[np.ndarray, " B"],
