@@ -12,16 +12,38 @@ from foretell.data.errors import OptionError
 LARGEST_NUMBER = 999_999
 LARGEST_COUNT = 500_000  # pairs to draw; the last of a million different ones take ever longer
 
-_ENGLISH = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
-    "fifteen sixteen seventeen eighteen nineteen"
-).split()
-_ENGLISH_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-_GERMAN = (
-    "null ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn "
-    "fünfzehn sechzehn siebzehn achtzehn neunzehn"
-).split()
-_GERMAN_TENS = "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig".split()
+_WORDS = {
+    0: ("zero", "null"),
+    1: ("one", "ein"),
+    2: ("two", "zwei"),
+    3: ("three", "drei"),
+    4: ("four", "vier"),
+    5: ("five", "fünf"),
+    6: ("six", "sechs"),
+    7: ("seven", "sieben"),
+    8: ("eight", "acht"),
+    9: ("nine", "neun"),
+    10: ("ten", "zehn"),
+    11: ("eleven", "elf"),
+    12: ("twelve", "zwölf"),
+    13: ("thirteen", "dreizehn"),
+    14: ("fourteen", "vierzehn"),
+    15: ("fifteen", "fünfzehn"),
+    16: ("sixteen", "sechzehn"),
+    17: ("seventeen", "siebzehn"),
+    18: ("eighteen", "achtzehn"),
+    19: ("nineteen", "neunzehn"),
+    20: ("twenty", "zwanzig"),
+    30: ("thirty", "dreißig"),
+    40: ("forty", "vierzig"),
+    50: ("fifty", "fünfzig"),
+    60: ("sixty", "sechzig"),
+    70: ("seventy", "siebzig"),
+    80: ("eighty", "achtzig"),
+    90: ("ninety", "neunzig"),
+}
+_ENGLISH = {number: english for number, (english, _) in _WORDS.items()}
+_GERMAN = {number: german for number, (_, german) in _WORDS.items()}
 
 
 def english_words(number: int) -> str:
@@ -33,9 +55,8 @@ def english_words(number: int) -> str:
     _check(number)
     thousands, rest = divmod(number, 1000)
     words = [*_english(thousands), "thousand"] if thousands else []
-    if thousands and 0 < rest < 100:
-        words.append("and")
-    return " ".join(words + _english(rest) if rest or not thousands else words)
+    words += ["and"] if thousands and 0 < rest < 100 else []
+    return " ".join([*words, *_english(rest)]) or _ENGLISH[0]
 
 
 def german_words(number: int) -> str:
@@ -47,10 +68,10 @@ def german_words(number: int) -> str:
     _check(number)
     thousands, rest = divmod(number, 1000)
     words = [*_german(thousands), "tausend"] if thousands else []
-    words += _german(rest) if rest or not thousands else []
-    if words[-1] == "ein":  # only before another word is it short
+    words += _german(rest)
+    if words[-1:] == ["ein"]:  # it is short before another word only
         words[-1] = "eins"
-    return " ".join(words)
+    return " ".join(words) or _GERMAN[0]
 
 
 def number_pairs(count: int, *, seed: int = 0) -> Iterator[tuple[str, str]]:
@@ -83,27 +104,22 @@ def _different(count: int, rng: random.Random) -> Iterator[int]:
 
 
 def _english(number: int) -> list[str]:
-    """Words of a number below 1000."""
+    """Words of a number of 1 to 999, none for 0."""
     hundreds, rest = divmod(number, 100)
     words = [_ENGLISH[hundreds], "hundred"] if hundreds else []
-    if hundreds and rest:
-        words.append("and")
-    if rest >= 20:
-        words.append(_ENGLISH_TENS[rest // 10 - 2])
-        rest %= 10
+    words += ["and"] if hundreds and rest else []
+    if rest in _ENGLISH:
         return [*words, _ENGLISH[rest]] if rest else words
-    return [*words, _ENGLISH[rest]] if rest or not hundreds else words
+    return [*words, _ENGLISH[rest - rest % 10], _ENGLISH[rest % 10]]
 
 
 def _german(number: int) -> list[str]:
-    """Words of a number below 1000."""
+    """Words of a number of 1 to 999, none for 0."""
     hundreds, rest = divmod(number, 100)
     words = [_GERMAN[hundreds], "hundert"] if hundreds else []
-    if rest >= 20:
-        tens, units = divmod(rest, 10)
-        words += [_GERMAN[units], "und"] if units else []
-        return [*words, _GERMAN_TENS[tens - 2]]
-    return [*words, _GERMAN[rest]] if rest or not hundreds else words
+    if rest in _GERMAN:
+        return [*words, _GERMAN[rest]] if rest else words
+    return [*words, _GERMAN[rest % 10], "und", _GERMAN[rest - rest % 10]]
 
 
 def _check(number: int) -> None:

@@ -72,7 +72,7 @@ def test_the_words_say_the_number(number):
     assert value(english_words(number)) == value(german_words(number)) == number
 
 
-@pytest.mark.parametrize("number", [-1, LARGEST_NUMBER + 1, 1.0, True, "1"])
+@pytest.mark.parametrize("number", [-1, LARGEST_NUMBER + 1, True])
 @pytest.mark.parametrize("words", [english_words, german_words])
 def test_other_numbers_have_no_words(words, number):
     with pytest.raises(OptionError, match="it must be a whole number of 0 to 999,999"):
