@@ -46,7 +46,7 @@ class DescribeModelRequest(_message.Message):
     def __init__(self, model: _Optional[str] = ..., version: _Optional[int] = ...) -> None: ...
 
 class ModelDescription(_message.Message):
-    __slots__ = ("name", "version", "kind", "precision", "provider", "forecaster", "manifest_json", "max_message_bytes")
+    __slots__ = ("name", "version", "kind", "precision", "provider", "forecaster", "manifest_json", "max_message_bytes", "translator")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -55,6 +55,7 @@ class ModelDescription(_message.Message):
     FORECASTER_FIELD_NUMBER: _ClassVar[int]
     MANIFEST_JSON_FIELD_NUMBER: _ClassVar[int]
     MAX_MESSAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    TRANSLATOR_FIELD_NUMBER: _ClassVar[int]
     name: str
     version: int
     kind: str
@@ -63,7 +64,8 @@ class ModelDescription(_message.Message):
     forecaster: ForecasterDescription
     manifest_json: str
     max_message_bytes: int
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., kind: _Optional[str] = ..., precision: _Optional[str] = ..., provider: _Optional[str] = ..., forecaster: _Optional[_Union[ForecasterDescription, _Mapping]] = ..., manifest_json: _Optional[str] = ..., max_message_bytes: _Optional[int] = ...) -> None: ...
+    translator: TranslatorDescription
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., kind: _Optional[str] = ..., precision: _Optional[str] = ..., provider: _Optional[str] = ..., forecaster: _Optional[_Union[ForecasterDescription, _Mapping]] = ..., manifest_json: _Optional[str] = ..., max_message_bytes: _Optional[int] = ..., translator: _Optional[_Union[TranslatorDescription, _Mapping]] = ...) -> None: ...
 
 class ForecasterDescription(_message.Message):
     __slots__ = ("context_length", "patch_length", "horizon", "frequency", "season_length", "quantile_levels", "future_covariates", "past_covariates", "static")
@@ -86,3 +88,27 @@ class ForecasterDescription(_message.Message):
     past_covariates: _containers.RepeatedScalarFieldContainer[str]
     static: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, context_length: _Optional[int] = ..., patch_length: _Optional[int] = ..., horizon: _Optional[int] = ..., frequency: _Optional[str] = ..., season_length: _Optional[int] = ..., quantile_levels: _Optional[_Iterable[float]] = ..., future_covariates: _Optional[_Iterable[str]] = ..., past_covariates: _Optional[_Iterable[str]] = ..., static: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class TranslatorDescription(_message.Message):
+    __slots__ = ("arch", "vocab_size", "max_source_length", "max_target_length", "src_language", "tgt_language", "has_attention", "max_sentences", "max_characters", "max_beam_size")
+    ARCH_FIELD_NUMBER: _ClassVar[int]
+    VOCAB_SIZE_FIELD_NUMBER: _ClassVar[int]
+    MAX_SOURCE_LENGTH_FIELD_NUMBER: _ClassVar[int]
+    MAX_TARGET_LENGTH_FIELD_NUMBER: _ClassVar[int]
+    SRC_LANGUAGE_FIELD_NUMBER: _ClassVar[int]
+    TGT_LANGUAGE_FIELD_NUMBER: _ClassVar[int]
+    HAS_ATTENTION_FIELD_NUMBER: _ClassVar[int]
+    MAX_SENTENCES_FIELD_NUMBER: _ClassVar[int]
+    MAX_CHARACTERS_FIELD_NUMBER: _ClassVar[int]
+    MAX_BEAM_SIZE_FIELD_NUMBER: _ClassVar[int]
+    arch: str
+    vocab_size: int
+    max_source_length: int
+    max_target_length: int
+    src_language: str
+    tgt_language: str
+    has_attention: bool
+    max_sentences: int
+    max_characters: int
+    max_beam_size: int
+    def __init__(self, arch: _Optional[str] = ..., vocab_size: _Optional[int] = ..., max_source_length: _Optional[int] = ..., max_target_length: _Optional[int] = ..., src_language: _Optional[str] = ..., tgt_language: _Optional[str] = ..., has_attention: bool = ..., max_sentences: _Optional[int] = ..., max_characters: _Optional[int] = ..., max_beam_size: _Optional[int] = ...) -> None: ...

@@ -14,11 +14,15 @@ from foretell.protos.v1 import (
     forecaster_pb2_grpc,
     models_pb2,
     models_pb2_grpc,
+    translator_pb2,
+    translator_pb2_grpc,
 )
 
 FOLDER = Path(__file__).parents[2] / "protos"
-STUBS = {stub.DESCRIPTOR.name: stub for stub in (arrays_pb2, forecaster_pb2, models_pb2)}
-GRPC_STUBS = (forecaster_pb2_grpc, models_pb2_grpc)
+STUBS = {
+    stub.DESCRIPTOR.name: stub for stub in (arrays_pb2, forecaster_pb2, models_pb2, translator_pb2)
+}
+GRPC_STUBS = (forecaster_pb2_grpc, models_pb2_grpc, translator_pb2_grpc)
 
 
 @pytest.fixture(scope="module")
