@@ -1,0 +1,19 @@
+"""Text as models see it: its normal form, its pieces, and how pieces are learned."""
+
+from foretell.data.normalising import is_blank, is_copied, normalise
+from foretell.data.tokenizer import BOS, EOS, PAD, TOKENIZER_FILE, UNK, UNKNOWN_TEXT, Tokenizer
+from foretell.data.tokenizer_training import train_tokenizer
+
+__all__ = [
+    "BOS",
+    "EOS",
+    "PAD",
+    "TOKENIZER_FILE",
+    "UNK",
+    "UNKNOWN_TEXT",
+    "Tokenizer",
+    "is_blank",
+    "is_copied",
+    "normalise",
+    "train_tokenizer",
+]
