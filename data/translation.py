@@ -182,6 +182,20 @@ class Translation:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class TranslationPart:
+    """What a stream has decided since the part before; no later part takes it back.
+
+    Attributes:
+        text: Follows the texts of the parts before, blanks included; all parts together are the
+            text of the best hypothesis.
+        tokens: Follow the pieces of the parts before.
+    """
+
+    text: str = ""
+    tokens: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PairScore:
     """How probable a given translation is.
 
