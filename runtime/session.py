@@ -80,19 +80,24 @@ class Session:
         ]
         if problems:
             raise BundleError([f"bundle {bundle.path}: {graph}: {text}" for text in problems])
-        log.info("%s runs on %s with %d threads", bundle.path, self.provider, self.threads)
+        log.info(
+            "%s: %s runs on %s with %d threads", bundle.path, graph, self.provider, self.threads
+        )
 
-    def run(self, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def run(
+        self, inputs: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None
+    ) -> dict[str, np.ndarray]:
         """Run the graph once.
 
         Args:
             inputs: An array for each input, by name, of the type and shape the manifest gives.
+            outputs: Names of the outputs to return; None returns all.
 
         Returns:
-            An array for each output, by name.
+            An array for each of them, by name.
         """
-        outputs = self._session.run(self._output_names, dict(inputs))
-        return dict(zip(self._output_names, outputs, strict=True))
+        names = self._output_names if outputs is None else outputs
+        return dict(zip(names, self._session.run(names, dict(inputs)), strict=True))
 
     def for_each(self, work: Callable[[Item], None], items: Iterable[Item]) -> None:
         """Do work that runs the graph, on at most `threads` items at once, whoever else calls.
