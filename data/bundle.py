@@ -25,6 +25,7 @@ from foretell.data.manifest import (
     GraphSpec,
     Manifest,
     TensorSpec,
+    TranslatorSpec,
 )
 
 # The manifest is part of the bundle's contract, so it can be had from here as well.
@@ -37,6 +38,7 @@ __all__ = [
     "GraphSpec",
     "Manifest",
     "TensorSpec",
+    "TranslatorSpec",
     "bundle_versions",
     "read_bundle",
     "resolve_bundle",

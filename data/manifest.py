@@ -13,7 +13,7 @@ from foretell.data.calendar import Frequency
 from foretell.data.errors import BundleError, FrequencyError
 from foretell.data.records import read_record, to_plain
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MANIFEST_FILE = "manifest.json"
 ANY_FREQUENCY = "any"
 _LARGEST_LENGTH = 2**31 - 1  # what clients can be told
@@ -102,6 +102,48 @@ class ForecasterSpec:
             raise BundleError(problems)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TranslatorSpec:
+    """What a translator was trained for. Lengths are pieces, the end token counted.
+
+    Attributes:
+        arch: The family of its network.
+        vocab_size: V, the tokenizer's; source and target share it.
+        max_source_length: Longest source it reads.
+        max_target_length: Longest translation it writes.
+        src_language: A name to show, such as "en"; empty where none was given.
+        tgt_language: Likewise.
+        has_attention: The graph can tell the attention of each target token.
+    """
+
+    arch: Literal["recurrent", "transformer"]
+    vocab_size: int
+    max_source_length: int
+    max_target_length: int
+    src_language: str = ""
+    tgt_language: str = ""
+    has_attention: bool
+
+    def __post_init__(self) -> None:
+        least = {
+            "vocab_size": 5,  # the four special ids and one piece
+            "max_source_length": 2,  # one piece and the end
+            "max_target_length": 2,
+        }
+        problems = [
+            f"{name} is {getattr(self, name)}; expected {few} to {_LARGEST_LENGTH:,}."
+            for name, few in least.items()
+            if not few <= getattr(self, name) <= _LARGEST_LENGTH
+        ]
+        problems += [
+            f"{name} is {getattr(self, name)!r}; expected a name of printable characters."
+            for name in ("src_language", "tgt_language")
+            if not getattr(self, name).isprintable()
+        ]
+        if problems:
+            raise BundleError(problems)
+
+
 @dataclass(frozen=True, slots=True)
 class FileEntry:
     """How a file was when the bundle was written.
@@ -125,6 +167,7 @@ class Manifest:
         precision: Precision of the weights, such as "fp32".
         config: The model's own configuration, JSON values.
         forecaster: What a forecaster was trained for; None for other kinds.
+        translator: What a translator was trained for; None for other kinds.
         graphs: Signatures of the ONNX graphs.
         training: Fingerprint of the training data, metrics, steps; JSON values.
         tool_versions: Versions of the libraries that made the bundle.
@@ -136,16 +179,19 @@ class Manifest:
     kind: Literal["forecaster", "translator"]
     precision: str
     config: dict[str, Any]
-    forecaster: ForecasterSpec | None
+    forecaster: ForecasterSpec | None = None
+    translator: TranslatorSpec | None = None
     graphs: tuple[GraphSpec, ...]
     training: dict[str, Any]
     tool_versions: dict[str, str]
     files: dict[str, FileEntry] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        problems = []
-        if (self.kind == "forecaster") != (self.forecaster is not None):
-            problems.append(f"kind is {self.kind!r}, but forecaster is {self.forecaster}.")
+        problems = [
+            f"kind is {self.kind!r}, but {name} is {spec}."
+            for name, spec in (("forecaster", self.forecaster), ("translator", self.translator))
+            if (self.kind == name) != (spec is not None)
+        ]
         problems += [
             f"{name!r} is no path inside the bundle." for name in self.files if _leaves(name)
         ]

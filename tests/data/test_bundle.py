@@ -5,6 +5,7 @@ Bugs here serve the wrong model, or half of one, without a word.
 
 import json
 import os
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from foretell.data.bundle import (
     GraphSpec,
     Manifest,
     TensorSpec,
+    TranslatorSpec,
     bundle_versions,
     read_bundle,
     resolve_bundle,
@@ -28,6 +30,14 @@ from foretell.data.bundle import (
 from foretell.data.errors import BundleError
 
 GRAPH = "forecaster.onnx"
+TRANSLATOR = TranslatorSpec(
+    arch="recurrent",
+    vocab_size=600,
+    max_source_length=64,
+    max_target_length=128,
+    src_language="en",
+    has_attention=True,
+)
 
 
 def make_manifest(**changes: object) -> Manifest:
@@ -102,9 +112,9 @@ class TestManifest:
         with pytest.raises(BundleError, match="context_length is True; expected a whole number"):
             Manifest.from_json(sign(value))
 
-    @pytest.mark.parametrize("version", [0, 2, "1", None])
+    @pytest.mark.parametrize("version", [0, 1, 3, "2", None])
     def test_another_format_version_is_refused_before_anything_else(self, version: object) -> None:
-        with pytest.raises(BundleError, match=r"format version .*this foretell reads 1"):
+        with pytest.raises(BundleError, match=r"format version .*this foretell reads 2"):
             Manifest.from_json(json.dumps({"format_version": version}))
 
     @pytest.mark.parametrize("text", ["", "{", "[]", "null", "3"])
@@ -179,9 +189,59 @@ class TestManifest:
         with pytest.raises(BundleError, match=message):
             replace(spec, **changes)  # type: ignore[arg-type]
 
-    def test_kind_and_content_must_agree(self) -> None:
-        with pytest.raises(BundleError, match="kind is 'forecaster', but forecaster is None"):
-            make_manifest(forecaster=None)
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"forecaster": None}, "kind is 'forecaster', but forecaster is None"),
+            ({"translator": TRANSLATOR}, "kind is 'forecaster', but translator is TranslatorSpec"),
+            ({"kind": "translator", "forecaster": None}, "'translator', but translator is None"),
+            (
+                {"kind": "translator", "translator": TRANSLATOR},
+                "kind is 'translator', but forecaster is ForecasterSpec",
+            ),
+        ],
+    )
+    def test_kind_and_content_must_agree(self, changes: dict[str, object], message: str) -> None:
+        """Whoever loads a bundle asks for one kind and must find its specification, no other."""
+        with pytest.raises(BundleError, match=re.escape(message)):
+            make_manifest(**changes)
+
+    def test_a_translator_is_read_as_it_was_written(self) -> None:
+        manifest = make_manifest(kind="translator", forecaster=None, translator=TRANSLATOR)
+        read = Manifest.from_json(manifest.to_json())
+        assert read == manifest
+        assert read.translator == TRANSLATOR
+
+    def test_all_problems_of_a_translator_are_listed_at_once(self) -> None:
+        manifest = make_manifest(kind="translator", forecaster=None, translator=TRANSLATOR)
+        value = json.loads(manifest.to_json())
+        value["translator"] |= {"arch": "convolution", "vocab_size": 7.5, "has_attention": 1}
+        del value["translator"]["tgt_language"]
+        with pytest.raises(BundleError) as caught:
+            Manifest.from_json(sign(value))
+        assert caught.value.problems == (
+            "manifest.translator lacks the key 'tgt_language'.",
+            "manifest.translator.arch is 'convolution'; expected one of "
+            "'recurrent', 'transformer'.",
+            "manifest.translator.vocab_size is 7.5; expected a whole number.",
+            "manifest.translator.has_attention is 1; expected true or false.",
+        )
+
+    def test_a_contradictory_translator_is_refused_with_all_reasons(self) -> None:
+        with pytest.raises(BundleError) as caught:
+            replace(
+                TRANSLATOR,
+                vocab_size=4,
+                max_source_length=1,
+                max_target_length=2**31,
+                src_language="e\nn",
+            )
+        assert caught.value.problems == (
+            "vocab_size is 4; expected 5 to 2,147,483,647.",
+            "max_source_length is 1; expected 2 to 2,147,483,647.",
+            "max_target_length is 2147483648; expected 2 to 2,147,483,647.",
+            "src_language is 'e\\nn'; expected a name of printable characters.",
+        )
 
     def test_config_must_be_json(self) -> None:
         with pytest.raises(BundleError, match="no JSON value"):

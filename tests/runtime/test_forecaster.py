@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from foretell.data.bundle import ForecasterSpec, Manifest, write_bundle
+from foretell.data.bundle import ForecasterSpec, Manifest, TranslatorSpec, write_bundle
 from foretell.data.errors import (
     BundleError,
     FrequencyError,
@@ -275,7 +275,13 @@ if child == 0:
             kind="translator",
             precision="fp32",
             config={},
-            forecaster=None,
+            translator=TranslatorSpec(
+                arch="recurrent",
+                vocab_size=600,
+                max_source_length=64,
+                max_target_length=64,
+                has_attention=False,
+            ),
             graphs=(),
             training={},
             tool_versions={},
