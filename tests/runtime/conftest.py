@@ -1,4 +1,4 @@
-"""Stand-ins for a trained forecaster: graphs whose answers can be worked out by hand."""
+"""Stand-ins for trained models: graphs whose answers can be worked out by hand."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,7 +6,15 @@ from pathlib import Path
 import onnx
 import pytest
 
-from foretell.data.bundle import ForecasterSpec, GraphSpec, Manifest, TensorSpec, write_bundle
+from foretell.data.bundle import (
+    ForecasterSpec,
+    GraphSpec,
+    Manifest,
+    TensorSpec,
+    TranslatorSpec,
+    write_bundle,
+)
+from foretell.data.text import TOKENIZER_FILE, Tokenizer, train_tokenizer
 
 SPEC = ForecasterSpec(
     context_length=12,
@@ -173,3 +181,162 @@ def covariate_spec() -> ForecasterSpec:
 def softplus() -> str:
     """A level whose rounding shows at which place of an array it was computed."""
     return SOFTPLUS
+
+
+# Of a translator: what a word says is decided by the source's piece at its place, and by the trace
+# of the beam, half its parent's and its last token. So a source is copied, mostly, and a beam that
+# were given another's state would say something else.
+ENCODER = """
+    <ir_version: 10, opset_import: ["": 20]>
+    encoder (int64[batch, src_len] src, bool[batch, src_len] src_mask)
+        => (float[batch, src_len] memory_ids, float[batch, 1, 1] initial_trace)
+    <float zero = {0.0}, int64[1] axis_1 = {1}, int64[1] axis_2 = {2}>
+    {
+        ids = Cast <to = 1> (src)
+        memory_ids = Where(src_mask, ids, zero)
+        total = ReduceSum(memory_ids, axis_1)
+        initial_trace = Unsqueeze(total, axis_2)
+    }
+"""
+DECODER = """
+    <ir_version: 10, opset_import: ["": 20]>
+    decoder (int64[batch, beams] tokens, float[batch, beams] scores, int64[batch, beams] parents,
+             int64[batch] positions, int64[1] num_candidates, bool[batch, src_len] src_mask,
+             float[batch, src_len] memory_ids,
+             float[batch, beams, 1] past_trace, float[batch, past_len, 1] past_entries)
+        => (int64[batch, num] candidates, float[batch, num] candidate_log_probs,
+            float[batch, beams, VOCAB] log_probs, float[batch, beams, src_len] attention,
+            float[batch, beams, 1] present_trace, float[batch, past_len, 1] present_entries)
+    <float zero = {0.0}, float half = {0.5}, float boost = {BOOST}, float hidden = {-1e9},
+     int64 none = {0}, int64 one = {1}, int64[1] axis_1 = {1}, int64[1] axis_2 = {2},
+     int64[2] flat = {0, -1}, float[VOCAB] ids = {IDS}, float[VOCAB] never = {NEVER}>
+    {
+        parent = Unsqueeze(parents, axis_2)
+        carried = GatherElements <axis = 1> (past_trace, parent)
+        halved = Mul(carried, half)
+        words = Cast <to = 1> (tokens)
+        word = Unsqueeze(words, axis_2)
+        present_trace = Add(halved, word)
+        present_entries = Concat <axis = 1> (past_entries, present_trace)
+
+        shape = Shape(src_mask)
+        length = Gather(shape, one)
+        places = Range(none, length, one)
+        position = Unsqueeze(positions, axis_1)
+        ahead = Sub(places, position)
+        here = Equal(ahead, none)
+        found = Where(here, memory_ids, zero)
+        piece = ReduceSum(found, axis_1)
+        pieces = Unsqueeze(piece, axis_2)
+        is_piece = Equal(ids, pieces)
+        copied = Where(is_piece, boost, zero)
+        turned = Mul(present_trace, ids)
+        said = Sin(turned)
+        logits = Add(said, copied)
+        allowed = Add(logits, never)
+        log_probs = LogSoftmax <axis = -1> (allowed)
+
+        running = Unsqueeze(scores, axis_2)
+        sums = Add(running, log_probs)
+        row_sums = Reshape(sums, flat)
+        row_log_probs = Reshape(log_probs, flat)
+        best, candidates = TopK(row_sums, num_candidates)
+        candidate_log_probs = GatherElements <axis = 1> (row_log_probs, candidates)
+
+        distance = Abs(ahead)
+        far = Neg(distance)
+        near = Cast <to = 1> (far)
+        seen = Where(src_mask, near, hidden)
+        weights = Softmax <axis = -1> (seen)
+        of_one_beam = Unsqueeze(weights, axis_1)
+        beams = Shape(present_trace)
+        attention = Expand(of_one_beam, beams)
+    }
+"""
+LINES = (
+    "one two three four five six seven eight nine ten .",
+    "the lamp is on . the red door , the blue house",
+    "one small ship and seven old ships",
+)
+
+MakeTranslator = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
+    """A few English words, without bytes: other letters are unknown."""
+    path = tmp_path_factory.mktemp("tokenizer") / TOKENIZER_FILE
+    return train_tokenizer(LINES, 64, path, byte_fallback=False)
+
+
+@pytest.fixture
+def make_translator(tmp_path: Path, tokenizer: Tokenizer) -> MakeTranslator:
+    """Write a translator's bundle around the stand-in graphs; parts can be replaced by wrong ones.
+
+    `alter` changes the text of both graphs, `boost` says how surely the source is copied.
+    """
+
+    def make(
+        *,
+        boost: float = 8.0,
+        name: str = "models/copying/1",
+        alter: Callable[[str], str] = lambda text: text,
+        also_write: Callable[[Path], None] = lambda folder: None,
+        **spec: object,
+    ) -> Path:
+        vocab = tokenizer.vocab_size
+        ids = ", ".join(f"{token}.0" for token in range(vocab))
+        never = ", ".join(["-inf", "-inf", *["0.0"] * (vocab - 2)])
+        text = DECODER.replace("VOCAB", str(vocab)).replace("BOOST", repr(boost))
+        text = text.replace("IDS", ids).replace("NEVER", never)
+        graphs = {
+            "encoder.onnx": onnx.parser.parse_model(alter(ENCODER)),
+            "decoder.onnx": onnx.parser.parse_model(alter(text)),
+        }
+        fields = {
+            "arch": "recurrent",
+            "vocab_size": vocab,
+            "max_source_length": 24,
+            "max_target_length": 30,
+            "has_attention": True,
+            **spec,
+        }
+        manifest = Manifest(
+            kind="translator",
+            precision="fp32",
+            config={},
+            translator=TranslatorSpec(**fields),
+            graphs=tuple(graph_spec(file, graph) for file, graph in graphs.items()),
+            training={},
+            tool_versions={},
+        )
+
+        def fill(folder: Path) -> Manifest:
+            for file, graph in graphs.items():
+                onnx.checker.check_model(graph, full_check=True)
+                (folder / file).write_bytes(graph.SerializeToString())
+            (folder / TOKENIZER_FILE).write_bytes(tokenizer.to_bytes())
+            also_write(folder)
+            return manifest
+
+        return write_bundle(tmp_path / name, fill).path
+
+    return make
+
+
+def graph_spec(file: str, model: onnx.ModelProto) -> GraphSpec:
+    """Describe a graph as an export does."""
+
+    def tensors(values) -> tuple[TensorSpec, ...]:
+        return tuple(
+            TensorSpec(
+                value.name,
+                onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type).name,
+                tuple(
+                    axis.dim_param or axis.dim_value for axis in value.type.tensor_type.shape.dim
+                ),
+            )
+            for value in values
+        )
+
+    return GraphSpec(file, 20, tensors(model.graph.input), tensors(model.graph.output))

@@ -1,0 +1,122 @@
+"""A bundle's two graphs as a `Decoder`: the encoder once, then the decoder step by step.
+
+What must be remembered is read off the graphs' signatures, so one class serves every model. Each
+array of it has the sentences on its first axis; the graph itself follows the beams' parents.
+
+Axes: B sentences, S pieces of the source, K beams, V vocabulary, n sentences kept.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Int64
+
+from foretell.data.bundle import Bundle
+from foretell.data.errors import BundleError
+from foretell.runtime.decoding import StepAnswer, StepRequest
+from foretell.runtime.session import Session
+from foretell.runtime.signature import DecoderSignature, empty_past, renamed
+
+ENCODER_FILE = "encoder.onnx"
+DECODER_FILE = "decoder.onnx"
+
+Arrays = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OnnxState:
+    """What the decoder remembers of its sentences, by the names of the graph's inputs.
+
+    Attributes:
+        memory: The mask of the source and what the encoder made of it; the same at every step.
+        past: What each step hands to the next.
+    """
+
+    memory: Arrays
+    past: Arrays
+
+
+class OnnxDecoder:
+    """The graphs of a translator. Many threads may use them at once, each with its own states.
+
+    Attributes:
+        vocab_size: Number of token ids, V.
+        has_attention: Whether attention weights can be had.
+        session: The decoder's graph; its `for_each` shares work out among threads.
+    """
+
+    def __init__(self, bundle: Bundle, *, device: str = "auto", threads: int | None = None) -> None:
+        """Load both graphs.
+
+        Args:
+            bundle: A bundle that `read_bundle` has verified.
+            device: "cpu"; "cuda"; or "auto", which is CUDA where it works and else the CPU.
+            threads: Runs that `session.for_each` does at once; None takes the allowed cores.
+
+        Raises:
+            BundleError: The bundle holds no translator, or its graphs don't fit each other: every
+                array that would be lost between two steps is named.
+            DeviceError: CUDA was asked for and can't be had.
+            OptionError: `device` or `threads` is none that there is.
+        """
+        spec = bundle.manifest.translator
+        if spec is None:
+            raise BundleError(f"the bundle holds a {bundle.manifest.kind}; expected a translator.")
+        self._signature = DecoderSignature.read(
+            bundle.manifest.graph(ENCODER_FILE),
+            bundle.manifest.graph(DECODER_FILE),
+            vocab_size=spec.vocab_size,
+            has_attention=spec.has_attention,
+        )
+        self.vocab_size = spec.vocab_size
+        self.has_attention = spec.has_attention
+        self._encoder = Session(bundle, ENCODER_FILE, device=device, threads=threads)
+        self.session = Session(bundle, DECODER_FILE, device=device, threads=threads)
+        self._presents = {
+            tensor.name: renamed(tensor.name, "present_") for tensor in self._signature.past
+        }
+
+    def start(self, src: Int64[np.ndarray, "B S"], src_mask: Bool[np.ndarray, "B S"]) -> OnnxState:
+        """Read the sources; see `Decoder`."""
+        given = self._encoder.run({"src": src, "src_mask": src_mask})
+        memory = {name: given[name] for name in self._signature.memory}
+        past = {
+            tensor.name: given[self._signature.initial[tensor.name]]
+            if tensor.name in self._signature.initial
+            else empty_past(tensor, len(src))
+            for tensor in self._signature.past
+        }
+        return OnnxState({"src_mask": src_mask, **memory}, past)
+
+    def step(self, state: OnnxState, request: StepRequest) -> StepAnswer:
+        """Go one token on; see `Decoder`."""
+        inputs = {
+            "tokens": request.tokens,
+            "scores": request.scores,
+            "parents": request.parents,
+            "positions": request.positions,
+            "num_candidates": np.array([request.num_candidates]),
+            **state.memory,
+            **state.past,
+        }
+        names = list(self._presents.values())
+        if request.num_candidates:
+            names += ["candidates", "candidate_log_probs"]
+        if request.want_log_probs:
+            names.append("log_probs")
+        if request.want_attention and self.has_attention:
+            names.append("attention")
+        outputs = self.session.run(inputs, names)
+        past = {name: outputs.pop(present) for name, present in self._presents.items()}
+        if "candidates" in outputs:  # onnxruntime's is a `long long`, which is another type
+            outputs["candidates"] = outputs["candidates"].view(np.int64)
+        return StepAnswer(state=OnnxState(state.memory, past), **outputs)
+
+    def keep(self, state: OnnxState, rows: Int64[np.ndarray, " n"]) -> OnnxState:
+        """Take these sentences of the state; see `Decoder`."""
+
+        def of_rows(arrays: Arrays) -> Arrays:
+            return {name: array[rows] for name, array in arrays.items()}
+
+        return OnnxState(of_rows(state.memory), of_rows(state.past))
