@@ -3,64 +3,33 @@
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from enum import Enum
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from foretell.data.errors import OptionError
-from foretell.protos.v1 import forecaster_pb2, models_pb2
+from foretell.protos.v1 import forecaster_pb2, models_pb2, translator_pb2
 from foretell.protos.v1.forecaster_pb2_grpc import add_ForecasterServicer_to_server
 from foretell.protos.v1.models_pb2_grpc import add_ModelsServicer_to_server
+from foretell.protos.v1.translator_pb2_grpc import add_TranslatorServicer_to_server
 from foretell.server.calls import AroundCalls, ReadingInside
 from foretell.server.drain import Drain
 from foretell.server.errors import ListenError, errors_as_status
+from foretell.server.forecaster_service import ForecasterService
 from foretell.server.listen import check_address
+from foretell.server.models_service import ModelsService
+from foretell.server.options import ServerOptions
 from foretell.server.repository import Repository
-from foretell.server.services import ForecasterService, ModelsService
+from foretell.server.translator_service import TranslatorService
 
-MIB = 1024 * 1024
 _FLUSH_S = 0.5  # health watchers never end by themselves; they get this long to hear the news
 
 SERVICES = (
     forecaster_pb2.DESCRIPTOR.services_by_name["Forecaster"].full_name,
+    translator_pb2.DESCRIPTOR.services_by_name["Translator"].full_name,
     models_pb2.DESCRIPTOR.services_by_name["Models"].full_name,
 )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ServerOptions:
-    """How a server serves.
-
-    Attributes:
-        listen: HOST:PORT; port 0 takes a free one.
-        workers: Requests that are computed at a time; more wait. Each may use all of a model's
-            threads.
-        max_message_bytes: Largest request and largest answer. Memory for messages is at most about
-            this times twice the number of requests in work.
-        grace_s: Seconds that requests in work get to finish when the server stops.
-    """
-
-    listen: str = "127.0.0.1:8001"
-    workers: int = 2
-    max_message_bytes: int = 64 * MIB
-    grace_s: float = 30.0
-
-    def __post_init__(self) -> None:
-        problems = []
-        if self.workers < 1:
-            problems.append(f"workers is {self.workers}; it must be at least 1.")
-        if not 1024 <= self.max_message_bytes < 2048 * MIB:
-            problems.append(
-                f"max_message_bytes is {self.max_message_bytes:,}; it must be 1,024 to "
-                f"{2048 * MIB - 1:,}."
-            )
-        if not 0 <= self.grace_s < float("inf"):
-            problems.append(f"grace_s is {self.grace_s}; it must be 0 or more seconds.")
-        if problems:
-            raise OptionError(problems)
 
 
 class Ending(Enum):
@@ -82,7 +51,7 @@ class Application:
         self.address = options.listen
         self._repository = repository
         self._options = options
-        self._workers = ThreadPoolExecutor(options.workers, thread_name_prefix="forecast")
+        self._workers = ThreadPoolExecutor(options.workers, thread_name_prefix="model")
         self._drain = Drain()
         self._health = health.aio.HealthServicer()
         self._server = grpc.aio.server(
@@ -107,18 +76,14 @@ class Application:
         Raises:
             ListenError: The address can't be had.
         """
+        repository, workers, options = self._repository, self._workers, self._options
         add_ForecasterServicer_to_server(
-            ForecasterService(
-                self._repository,
-                self._workers,
-                max_message_bytes=self._options.max_message_bytes,
-            ),
-            self._server,
+            ForecasterService(repository, workers, options), self._server
         )
-        add_ModelsServicer_to_server(
-            ModelsService(self._repository, max_message_bytes=self._options.max_message_bytes),
-            self._server,
+        add_TranslatorServicer_to_server(
+            TranslatorService(repository, workers, options), self._server
         )
+        add_ModelsServicer_to_server(ModelsService(repository, options), self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection(
             (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 
-from foretell.server.application import Application, ServerOptions
+from foretell.server.application import Application
+from foretell.server.options import ServerOptions
 from foretell.server.repository import Repository
 
 

@@ -11,42 +11,16 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
-from foretell.data.bundle import MANIFEST_FILE, Manifest, bundle_versions
+from foretell.data.bundle import MANIFEST_FILE, bundle_versions
 from foretell.data.errors import BundleError, ForetellError, ModelNotFoundError
-from foretell.data.options import ForecastOptions
-from foretell.data.panel import PanelForecast, Rows
+from foretell.server.served import Model, ServedForecaster, ServedTranslator
+
+Load = Callable[[Path], ServedForecaster | ServedTranslator]
 
 _log = logging.getLogger(__name__)
 _MOST_REASON = 2000  # characters; a list of models must stay a message
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
-
-
-class ServedForecaster(Protocol):
-    """What the server asks of a forecaster, such as `foretell.runtime.Forecaster`: thread-safe."""
-
-    @property
-    def manifest(self) -> Manifest:
-        """What the bundle holds."""
-
-    @property
-    def provider(self) -> str:
-        """What computes the answers, the one in use."""
-
-    def forecast_rows(
-        self, rows: Rows, future: Rows | None, options: ForecastOptions
-    ) -> PanelForecast:
-        """Forecast typed rows."""
-
-
-@dataclass(frozen=True, slots=True)
-class Model:
-    """One served version of a model."""
-
-    name: str
-    version: int
-    forecaster: ServedForecaster
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +47,7 @@ class Repository:
         self.failures = tuple(failures)
 
     @classmethod
-    def load(cls, path: Path, load: Callable[[Path], ServedForecaster]) -> "Repository":
+    def load(cls, path: Path, load: Load) -> "Repository":
         """Load the newest good version of each model under `path`.
 
         Args:

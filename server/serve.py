@@ -10,9 +10,11 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from foretell.data.translation import LARGEST_BEAM
 from foretell.runtime import load
-from foretell.server.application import MIB, Application, Ending, ServerOptions
+from foretell.server.application import Application, Ending
 from foretell.server.listen import check_address
+from foretell.server.options import MIB, ServerOptions
 from foretell.server.repository import Repository
 
 _log = logging.getLogger(__name__)
@@ -26,6 +28,9 @@ def serve(
     threads: int | None = None,
     workers: int = 2,
     max_message_bytes: int = 64 * MIB,
+    max_sentences: int = 1024,
+    max_characters: int = 100_000,
+    max_beam_size: int = LARGEST_BEAM,
     grace_s: float = 30.0,
     on_listening: Callable[[str], None] | None = None,
 ) -> None:
@@ -42,6 +47,9 @@ def serve(
         threads: Threads of each model; None takes the allowed cores.
         workers: Requests that are computed at a time.
         max_message_bytes: Largest request and largest answer.
+        max_sentences: Most sentences of one request to a translator.
+        max_characters: Most characters of one sentence.
+        max_beam_size: Largest beam.
         grace_s: Seconds that requests in work get to finish when the server stops.
         on_listening: Gets the address with the bound port, once the server answers.
 
@@ -52,7 +60,13 @@ def serve(
         ListenError: The address can't be had.
     """
     options = ServerOptions(
-        listen=listen, workers=workers, max_message_bytes=max_message_bytes, grace_s=grace_s
+        listen=listen,
+        workers=workers,
+        max_message_bytes=max_message_bytes,
+        max_sentences=max_sentences,
+        max_characters=max_characters,
+        max_beam_size=max_beam_size,
+        grace_s=grace_s,
     )
     log_to_stderr()
     check_address(options.listen)  # before a load that may take long
@@ -93,7 +107,7 @@ async def _serve(
             "model=%s version=%d provider=%s",
             model.name,
             model.version,
-            model.forecaster.provider,
+            model.served.provider,
         )
     _log.info("listening on %s", application.address)
     if on_listening is not None:

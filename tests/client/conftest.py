@@ -9,9 +9,10 @@ import pytest
 
 from foretell.client import AsyncClient, Client
 from foretell.runtime import load
-from foretell.server.application import ServerOptions
 from foretell.server.background import serve_in_background
-from foretell.server.repository import Model, Repository
+from foretell.server.options import ServerOptions
+from foretell.server.repository import Repository
+from foretell.server.served import Model
 
 FAKE = Path(__file__).parents[1] / "server" / "fake_forecaster.py"
 FakeForecaster = runpy.run_path(str(FAKE))["FakeForecaster"]

@@ -11,9 +11,10 @@ import pytest
 from foretell.protos.arrays import pack_doubles, pack_integers
 from foretell.protos.v1.arrays_pb2 import StampKind
 from foretell.protos.v1.forecaster_pb2 import ForecastRequest, Future, History, NamedDoubles
-from foretell.server.application import ServerOptions
 from foretell.server.background import serve_in_background
-from foretell.server.repository import Model, Repository
+from foretell.server.options import ServerOptions
+from foretell.server.repository import Repository
+from foretell.server.served import Model
 
 # Test folders are no packages; the fake is also used outside this folder.
 FAKE = Path(__file__).with_name("fake_forecaster.py")

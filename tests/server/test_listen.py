@@ -7,11 +7,12 @@ import threading
 import pytest
 
 from foretell.data.errors import OptionError
-from foretell.server.application import ServerOptions
 from foretell.server.background import serve_in_background
 from foretell.server.errors import ListenError
 from foretell.server.listen import check_address
-from foretell.server.repository import Model, Repository
+from foretell.server.options import ServerOptions
+from foretell.server.repository import Repository
+from foretell.server.served import Model
 
 
 @pytest.fixture

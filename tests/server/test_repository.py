@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from foretell.data.errors import BundleError, DeviceError, ModelNotFoundError
-from foretell.server.repository import Model, Repository
+from foretell.server.repository import Repository
+from foretell.server.served import Model
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from foretell.protos.arrays import pack_doubles, unpack_doubles, unpack_integers
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
 from foretell.protos.v1.models_pb2 import DescribeModelRequest, ListModelsRequest
 from foretell.protos.v1.models_pb2_grpc import ModelsStub
-from foretell.server.application import ServerOptions
+from foretell.server.options import ServerOptions
 
 DAY_NS = 86_400_000_000_000
 

@@ -1,0 +1,73 @@
+"""Forecasts over the wire: decode, call, encode. What may go wrong is told by exceptions."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from concurrent.futures import Executor
+
+import grpc
+
+from foretell.data.errors import ForetellError
+from foretell.protos.v1.forecaster_pb2 import ForecastRequest, ForecastResponse
+from foretell.protos.v1.forecaster_pb2_grpc import ForecasterServicer
+from foretell.server.codec import answer_bytes, read_request, write_answer
+from foretell.server.errors import MessageSizeError
+from foretell.server.options import ServerOptions
+from foretell.server.repository import Repository
+from foretell.server.served import Model
+
+
+class ForecasterService(ForecasterServicer):
+    """Forecasts; decoding, computing and encoding run off the event loop."""
+
+    def __init__(self, repository: Repository, workers: Executor, options: ServerOptions) -> None:
+        self._repository = repository
+        self._workers = workers
+        self._options = options
+
+    async def Forecast(  # noqa: N802  # gRPC's name
+        self, request: ForecastRequest, context: grpc.aio.ServicerContext
+    ) -> ForecastResponse:
+        """Forecast the series of one request."""
+        return await self._answer(request)
+
+    async def ForecastStream(  # noqa: N802  # gRPC's name
+        self,
+        request_iterator: AsyncIterator[ForecastRequest],
+        context: grpc.aio.ServicerContext,
+    ) -> AsyncIterator[ForecastResponse]:
+        """Forecast one request after another, in order."""
+        number = 0
+        async for request in request_iterator:
+            number += 1
+            try:
+                response = await self._answer(request)
+            except ForetellError as error:
+                error.add_note(f"request {number} of the stream:")
+                raise
+            yield response
+
+    async def _answer(self, request: ForecastRequest) -> ForecastResponse:
+        model = self._repository.get(request.model, request.version)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._workers, self._forecast, model, request)
+
+    def _forecast(self, model: Model, request: ForecastRequest) -> ForecastResponse:
+        forecaster, spec = model.forecaster
+        task = read_request(request, spec)
+        self._check_size(answer_bytes(len(task.rows.ids), task.options))
+        answer = forecaster.forecast_rows(task.rows, task.future, task.options)
+        response = write_answer(answer, task.rows, raw=request.raw_answer)
+        response.model = model.name
+        response.version = model.version
+        response.provider = forecaster.provider
+        self._check_size(response.ByteSize())
+        return response
+
+    def _check_size(self, size_bytes: int) -> None:
+        most = self._options.max_message_bytes
+        if size_bytes > most:
+            raise MessageSizeError(
+                f"the answer has {size_bytes:,} bytes, and this server sends at most "
+                f"{most:,}. Ask for fewer series, steps or quantiles at once, "
+                "or start the server with a larger --max-message-mib."
+            )

@@ -1,0 +1,58 @@
+"""How a server serves: address, workers, and the limits that protect it."""
+
+from dataclasses import dataclass
+
+from foretell.data.errors import OptionError
+from foretell.data.translation import LARGEST_BEAM
+
+MIB = 1024 * 1024
+_LARGEST = 2**31 - 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServerOptions:
+    """How a server serves.
+
+    Attributes:
+        listen: HOST:PORT; port 0 takes a free one.
+        workers: Requests that are computed at a time; more wait. Each may use all of a model's
+            threads.
+        max_message_bytes: Largest request and largest answer. Memory for messages is at most about
+            this times twice the number of requests in work.
+        max_sentences: Most sentences, or pairs to be scored, of one request.
+        max_characters: Most characters of one sentence, and of all texts of one set of options.
+        max_beam_size: Largest beam.
+        grace_s: Seconds that requests in work get to finish when the server stops.
+    """
+
+    listen: str = "127.0.0.1:8001"
+    workers: int = 2
+    max_message_bytes: int = 64 * MIB
+    max_sentences: int = 1024
+    max_characters: int = 100_000
+    max_beam_size: int = LARGEST_BEAM
+    grace_s: float = 30.0
+
+    def __post_init__(self) -> None:
+        problems = []
+        if self.workers < 1:
+            problems.append(f"workers is {self.workers}; it must be at least 1.")
+        if not 1024 <= self.max_message_bytes < 2048 * MIB:
+            problems.append(
+                f"max_message_bytes is {self.max_message_bytes:,}; it must be 1,024 to "
+                f"{2048 * MIB - 1:,}."
+            )
+        limits = {
+            "max_sentences": (self.max_sentences, _LARGEST),
+            "max_characters": (self.max_characters, _LARGEST),
+            "max_beam_size": (self.max_beam_size, LARGEST_BEAM),
+        }
+        problems += [
+            f"{name} is {value:,}; it must be 1 to {most:,}."
+            for name, (value, most) in limits.items()
+            if not 1 <= value <= most
+        ]
+        if not 0 <= self.grace_s < float("inf"):
+            problems.append(f"grace_s is {self.grace_s}; it must be 0 or more seconds.")
+        if problems:
+            raise OptionError(problems)

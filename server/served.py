@@ -1,0 +1,92 @@
+"""What the server asks of a model: the calls of the runtime that it needs, and no more."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from foretell.data.bundle import ForecasterSpec, Manifest, TranslatorSpec
+from foretell.data.options import ForecastOptions
+from foretell.data.panel import PanelForecast, Rows
+from foretell.data.translation import PairScore, TranslateOptions, Translation, TranslationPart
+from foretell.server.errors import ModelKindError
+
+
+class Served(Protocol):
+    """Any model, such as those of `foretell.runtime`: thread-safe."""
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the bundle holds."""
+
+    @property
+    def provider(self) -> str:
+        """What computes the answers, the one in use."""
+
+
+class ServedForecaster(Served, Protocol):
+    """What the server asks of a forecaster."""
+
+    def forecast_rows(
+        self, rows: Rows, future: Rows | None, options: ForecastOptions
+    ) -> PanelForecast:
+        """Forecast typed rows."""
+
+
+class ServedTranslator(Served, Protocol):
+    """What the server asks of a translator."""
+
+    def translate(
+        self,
+        sentences: Sequence[str],
+        options: TranslateOptions | Sequence[TranslateOptions],
+        *,
+        first_place: int,
+    ) -> list[Translation]:
+        """Translate sentences, the first of which has this place in the caller's whole list."""
+
+    def translate_stream(
+        self, sentence: str, options: TranslateOptions
+    ) -> Iterator[TranslationPart | Translation]:
+        """Yield a part a step, which may be empty, and the translation last; closing it stops."""
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
+        """Score given translations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One served version of a model."""
+
+    name: str
+    version: int
+    served: ServedForecaster | ServedTranslator
+
+    @property
+    def forecaster(self) -> tuple[ServedForecaster, ForecasterSpec]:
+        """The model as a forecaster.
+
+        Raises:
+            ModelKindError: It is none.
+        """
+        spec = self.served.manifest.forecaster
+        if spec is None:
+            raise self._is_no("forecaster")
+        return cast(ServedForecaster, self.served), spec
+
+    @property
+    def translator(self) -> tuple[ServedTranslator, TranslatorSpec]:
+        """The model as a translator.
+
+        Raises:
+            ModelKindError: It is none.
+        """
+        spec = self.served.manifest.translator
+        if spec is None:
+            raise self._is_no("translator")
+        return cast(ServedTranslator, self.served), spec
+
+    def _is_no(self, kind: str) -> ModelKindError:
+        return ModelKindError(
+            f"model {self.name} is a {self.served.manifest.kind}, no {kind}; "
+            "ask Models.List and Models.Describe for one."
+        )
