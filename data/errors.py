@@ -27,6 +27,10 @@ class TableError(ForetellError, ValueError):
     """A table as a whole can't be read or understood: no such column, no such file, mixed dates."""
 
 
+class TextError(ForetellError, ValueError):
+    """A text file can't be read, or files whose lines belong together don't."""
+
+
 class FrequencyError(ForetellError, ValueError):
     """A frequency is unknown, can't be inferred, or is not the one the model was trained for."""
 

@@ -1,0 +1,173 @@
+"""Lines of text files in bounded memory; from a pipe as they come.
+
+A line ends at LF, and at nothing else that Unicode or an editor may take for an end: a file has as
+many lines as `wc -l` counts, and one more where the last has no end. A CR before the LF and a byte
+order mark at the start belong to the file, not to its text.
+"""
+
+import gzip
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BufferedReader
+from itertools import count, zip_longest
+from pathlib import Path
+from typing import cast
+
+from foretell.data.errors import TextError
+
+LARGEST_LINE_BYTES = 1 << 20
+_BLOCK_BYTES = 1 << 16
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_MOST_NAMED = 10  # bad lines
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a text file.
+
+    Attributes:
+        number: Its place in the file, from 1.
+        text: What it says; empty where it can't be read.
+        problem: Why it can't be read; None where it can.
+    """
+
+    number: int
+    text: str
+    problem: str | None = None
+
+
+def source_name(source: str | Path) -> str:
+    """Name a source in messages."""
+    return "standard input" if str(source) == "-" else str(source)
+
+
+def arriving_lines(source: str | Path) -> Iterator[list[Line]]:
+    """Yield the lines that each read completes, none or many, those that are no text among them.
+
+    Args:
+        source: A file, plain or packed by gzip, or "-" for standard input.
+
+    Raises:
+        TextError: It can't be read; a packed file is damaged.
+    """
+    numbers = count(1)
+    for records in _records(source):
+        yield [_line(next(numbers), record) for record in records]
+
+
+def count_lines(source: str | Path) -> int:
+    """Count the lines of a file, text or not.
+
+    Raises:
+        TextError: It can't be read.
+    """
+    return sum(len(records) for records in _records(source))
+
+
+def read_lines(source: str | Path) -> Iterator[str]:
+    """Read the lines of a text file; all of them must be text.
+
+    Args:
+        source: A file, plain or packed by gzip, or "-" for standard input.
+
+    Raises:
+        TextError: The file can't be read, or lines of it are no UTF-8; the first of them are named.
+    """
+    lines = (line for lines in arriving_lines(source) for line in lines)
+    for line in lines:
+        if line.problem is not None:
+            raise TextError(_problems(source_name(source), line, lines))
+        yield line.text
+
+
+def read_parallel(sources: Sequence[str | Path]) -> Iterator[tuple[str, ...]]:
+    """Read files whose lines belong together: line i of each.
+
+    Raises:
+        TextError: As `read_lines` does; or the files have different numbers of lines, which is
+            found at the end and tells all numbers.
+    """
+    if sum(str(source) == "-" for source in sources) > 1:
+        raise TextError("standard input can be read once; give files for the others.")
+    counts = [0] * len(sources)
+    even = True
+    for lines in zip_longest(*map(read_lines, sources)):
+        counts = [n + (line is not None) for n, line in zip(counts, lines, strict=True)]
+        even = even and None not in lines
+        if even:
+            yield lines
+    if not even:
+        found = ", ".join(
+            f"{source_name(source)} has {n:,}" for source, n in zip(sources, counts, strict=True)
+        )
+        raise TextError(f"line i of each file belongs to line i of the others, but {found} lines.")
+
+
+def _records(source: str | Path) -> Iterator[list[bytes | None]]:
+    """Yield the lines that each read completes; None stands for one that is too long."""
+    pending, too_long = b"", False
+    for block in _blocks(source):
+        *ended, pending = (pending + block).split(b"\n")
+        whole: list[bytes | None] = [*ended]
+        if whole and too_long:
+            whole[0], too_long = None, False
+        if len(pending) > LARGEST_LINE_BYTES:
+            pending, too_long = b"", True
+        yield whole
+    if pending or too_long:
+        yield [None if too_long else pending]
+
+
+def _blocks(source: str | Path) -> Iterator[bytes]:
+    name = source_name(source)
+    if str(source) == "-" and sys.stdin is None:
+        raise TextError("standard input is closed; leave it open, or give a file.")
+    try:
+        with _opened(source) as file:
+            while block := file.read1(_BLOCK_BYTES):
+                yield block
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise TextError(f"{name} is incomplete or damaged ({error}); copy it again.") from error
+    except OSError as error:
+        raise TextError(f"{name} can't be read ({error.strerror or error}).") from error
+
+
+@contextmanager
+def _opened(source: str | Path) -> Iterator[BufferedReader | gzip.GzipFile]:
+    if str(source) == "-":
+        yield cast(BufferedReader, sys.stdin.buffer)
+        return
+    with Path(source).open("rb") as file:
+        if file.peek(2).startswith(b"\x1f\x8b"):
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                yield unpacked
+        else:
+            yield file
+
+
+def _line(number: int, record: bytes | None) -> Line:
+    if record is None or len(record) > LARGEST_LINE_BYTES:
+        problem = f"it is longer than {LARGEST_LINE_BYTES:,} bytes; break it into sentences."
+        return Line(number, "", problem)
+    if number == 1:
+        record = record.removeprefix(_BYTE_ORDER_MARK)
+    place = record.find(b"\0")  # valid UTF-8, but what half of UTF-16 looks like
+    if place < 0:
+        try:
+            return Line(number, record.removesuffix(b"\r").decode())
+        except UnicodeDecodeError as error:
+            place = error.start
+    problem = f"byte {place + 1} is 0x{record[place]:02x}, which is no text in UTF-8; save it so."
+    return Line(number, "", problem)
+
+
+def _problems(name: str, first: Line, rest: Iterator[Line]) -> list[str]:
+    """Name the first bad lines; the others are counted."""
+    bad = [first, *(line for line in rest if line.problem is not None)]
+    problems = [f"{name}, line {line.number:,}: {line.problem}" for line in bad[:_MOST_NAMED]]
+    if len(bad) > _MOST_NAMED:
+        problems.append(f"{name}: so are {len(bad) - _MOST_NAMED:,} more lines.")
+    return problems
