@@ -54,8 +54,27 @@ def arriving_lines(source: str | Path) -> Iterator[list[Line]]:
         TextError: It can't be read; a packed file is damaged.
     """
     numbers = count(1)
-    for records in _records(source):
+    for records in arriving_records(source):
         yield [_line(next(numbers), record) for record in records]
+
+
+def arriving_records(source: str | Path) -> Iterator[list[bytes | None]]:
+    """Yield the lines that each read completes, as bytes; None stands for one that is too long.
+
+    Raises:
+        TextError: As `arriving_lines` does.
+    """
+    pending, too_long = b"", False
+    for block in _blocks(source):
+        *ended, pending = (pending + block).split(b"\n")
+        whole: list[bytes | None] = [*ended]
+        if whole and too_long:
+            whole[0], too_long = None, False
+        if len(pending) > LARGEST_LINE_BYTES:
+            pending, too_long = b"", True
+        yield whole
+    if pending or too_long:
+        yield [None if too_long else pending]
 
 
 def count_lines(source: str | Path) -> int:
@@ -64,7 +83,7 @@ def count_lines(source: str | Path) -> int:
     Raises:
         TextError: It can't be read.
     """
-    return sum(len(records) for records in _records(source))
+    return sum(len(records) for records in arriving_records(source))
 
 
 def read_lines(source: str | Path) -> Iterator[str]:
@@ -104,21 +123,6 @@ def read_parallel(sources: Sequence[str | Path]) -> Iterator[tuple[str, ...]]:
             f"{source_name(source)} has {n:,}" for source, n in zip(sources, counts, strict=True)
         )
         raise TextError(f"line i of each file belongs to line i of the others, but {found} lines.")
-
-
-def _records(source: str | Path) -> Iterator[list[bytes | None]]:
-    """Yield the lines that each read completes; None stands for one that is too long."""
-    pending, too_long = b"", False
-    for block in _blocks(source):
-        *ended, pending = (pending + block).split(b"\n")
-        whole: list[bytes | None] = [*ended]
-        if whole and too_long:
-            whole[0], too_long = None, False
-        if len(pending) > LARGEST_LINE_BYTES:
-            pending, too_long = b"", True
-        yield whole
-    if pending or too_long:
-        yield [None if too_long else pending]
 
 
 def _blocks(source: str | Path) -> Iterator[bytes]:
