@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import grpc
 import pandas as pd
@@ -20,19 +20,27 @@ from foretell.client.models import (
     read_statuses,
 )
 from foretell.client.options import MIB, ClientOptions, check_target
+from foretell.client.translation_call import ScoreCall, TranslateCall, stream_request
+from foretell.client.translation_codec import check_complete, read_event
 from foretell.data.options import Columns, ForecastOptions
-from foretell.protos.v1.forecaster_pb2 import ForecastRequest, ForecastResponse
+from foretell.data.sentences import check_pairs, check_sentences
+from foretell.data.translation import PairScore, TranslateOptions, Translation, TranslationPart
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
 from foretell.protos.v1.models_pb2 import ListModelsRequest
 from foretell.protos.v1.models_pb2_grpc import ModelsStub
+from foretell.protos.v1.translator_pb2 import TranslateStreamRequest
+from foretell.protos.v1.translator_pb2_grpc import TranslatorStub
 
 if TYPE_CHECKING:  # the stubs' types know an asynchronous twin that isn't there at run time
     from foretell.protos.v1.forecaster_pb2_grpc import ForecasterAsyncStub
     from foretell.protos.v1.models_pb2_grpc import ModelsAsyncStub
+    from foretell.protos.v1.translator_pb2_grpc import TranslatorAsyncStub
+
+_DEFAULTS = TranslateOptions()
 
 
 class AsyncClient:
-    """Forecasts tables on a foretell server; `foretell.client.Client` with `await`, see there.
+    """Asks a foretell server; `foretell.client.Client` with `await`, see there.
 
     It belongs to the event loop that it was made in. Close it, or use it in an `async with` block.
 
@@ -59,6 +67,7 @@ class AsyncClient:
         )
         self._channel = grpc.aio.insecure_channel(target, options=self.options.channel_options)
         self._forecaster = cast("ForecasterAsyncStub", ForecasterStub(self._channel))
+        self._translator = cast("TranslatorAsyncStub", TranslatorStub(self._channel))
         self._models = cast("ModelsAsyncStub", ModelsStub(self._channel))
 
     async def __aenter__(self) -> Self:
@@ -87,7 +96,7 @@ class AsyncClient:
         request = describe_request(name, version)
         with remote_errors(self.target):
             description = await self._models.Describe(request, timeout=self.options.timeout_s)
-        return read_description(description, self.target)
+        return read_description(description)
 
     async def forecast(
         self,
@@ -121,20 +130,74 @@ class AsyncClient:
         question = Question(df, future, columns, options)
         info = await self.describe(model, version)
         call = await asyncio.to_thread(ForecastCall, question, info, self.options, self.target)
-        async for span, response in self._answers(call.requests()):
+        async for span, response in self._answers(self._forecaster.Forecast, call.requests()):
             call.add(span, response)
         return await asyncio.to_thread(call.table)
 
+    async def translate(
+        self,
+        sentences: Sequence[str],
+        options: TranslateOptions | Sequence[TranslateOptions] = _DEFAULTS,
+        *,
+        model: str | None = None,
+        version: int | None = None,
+    ) -> list[Translation]:
+        """Translate sentences; see `Client.translate`."""
+        texts, settings = check_sentences(sentences, options)
+        info = await self.describe(model, version)
+        call = TranslateCall(texts, settings, info, self.options, self.target)
+        async for span, response in self._answers(self._translator.Translate, call.requests()):
+            call.add(span, response)
+        return call.answers()
+
+    def translate_stream(
+        self,
+        sentence: str,
+        options: TranslateOptions = _DEFAULTS,
+        *,
+        model: str | None = None,
+        version: int | None = None,
+    ) -> AsyncIterator[TranslationPart | Translation]:
+        """Translate one sentence as a stream, for `async for`; see `Client.translate_stream`."""
+        return self._events(stream_request(sentence, options, model, version))
+
+    async def score(
+        self,
+        pairs: Sequence[tuple[str, str]],
+        *,
+        model: str | None = None,
+        version: int | None = None,
+    ) -> list[PairScore]:
+        """Tell how probable given translations are; see `Client.score`."""
+        texts = check_pairs(pairs)
+        call = ScoreCall(texts, await self.describe(model, version), self.options, self.target)
+        async for span, response in self._answers(self._translator.Score, call.requests()):
+            call.add(span, response)
+        return call.answers()
+
+    async def _events(
+        self, request: TranslateStreamRequest
+    ) -> AsyncIterator[TranslationPart | Translation]:
+        sent = self._translator.TranslateStream(request, timeout=self.options.timeout_s)
+        event = None
+        try:
+            with remote_errors(self.target):
+                async for response in sent:
+                    event = read_event(response, self.target)
+                    yield event
+            check_complete(event, self.target)
+        finally:
+            sent.cancel()
+
     async def _answers(
-        self, requests: Iterator[tuple[Span, ForecastRequest]]
-    ) -> AsyncIterator[tuple[Span, ForecastResponse]]:
+        self, method: Any, requests: Iterator[tuple[Span, Any]]
+    ) -> AsyncIterator[tuple[Span, Any]]:
         """Send the requests, a few at a time; yield the answers in their order."""
         waiting: deque[tuple[Span, grpc.aio.UnaryUnaryCall]] = deque()
         try:
             with remote_errors(self.target):
                 for span, request in requests:
-                    sent = self._forecaster.Forecast(request, timeout=self.options.timeout_s)
-                    waiting.append((span, sent))
+                    waiting.append((span, method(request, timeout=self.options.timeout_s)))
                     if len(waiting) == self.options.in_flight:
                         first, answer = waiting.popleft()
                         yield first, await answer

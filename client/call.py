@@ -9,7 +9,7 @@ import pandas as pd
 
 from foretell.client.chunks import align_future, cut
 from foretell.client.codec import Span, read_response, wire_ids, write_request
-from foretell.client.models import ModelInfo
+from foretell.client.models import ModelInfo, forecaster_of
 from foretell.client.options import ClientOptions
 from foretell.data.answers import forecast_table, raise_refused
 from foretell.data.errors import Refusal, TableWarning
@@ -54,11 +54,12 @@ class ForecastCall:
         self._target = target
         self._chunk_bytes = options.chunk_bytes_for(model.max_message_bytes)
         self._answers: list[PanelForecast] = []
+        self._spec = forecaster_of(model, target)
         self._columns = replace(
             question.columns,
-            future_covariates=model.forecaster.future_covariates,
-            past_covariates=model.forecaster.past_covariates,
-            static=model.forecaster.static,
+            future_covariates=self._spec.future_covariates,
+            past_covariates=self._spec.past_covariates,
+            static=self._spec.static,
         )
         self._rows = read_rows(question.df, self._columns)
         self._texts = wire_ids(self._rows.ids)
@@ -74,13 +75,17 @@ class ForecastCall:
         return align_future(future, self._rows, owner), sentences
 
     def requests(self) -> Iterator[tuple[Span, ForecastRequest]]:
-        """Make the requests one by one, in the order of the series."""
+        """Make the requests one by one, in the order of the series.
+
+        All ask for one version: no table is answered by two when the server changes its model.
+        """
         options = self._question.options
         for span in cut(self._rows, self._texts, self._future, options, self._chunk_bytes):
-            yield (
-                span,
-                write_request(self._rows, self._texts, span, self._future, options, self._model),
+            request = write_request(
+                self._rows, self._texts, span, self._future, options, self._spec
             )
+            request.model, request.version = self._model.name, self._model.version
+            yield span, request
 
     def add(self, span: Span, response: ForecastResponse) -> None:
         """Take the answer to the next request, in the order of the requests.

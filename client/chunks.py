@@ -1,4 +1,4 @@
-"""Cuts a table into requests that fit a message, their answers too."""
+"""Cuts what is asked into requests that fit a message, their answers too."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -41,11 +41,23 @@ def cut(
         sent += fixed + np.diff(future.indptr) * _NUMBER_BYTES * (1 + future.covariates.shape[1])
     numbers = options.horizon * _NUMBER_BYTES * (2 + len(options.quantile_levels))
     answered = fixed + max(numbers, _REASON_BYTES)
+    return spans(sent, answered, chunk_bytes, most=len(texts))
+
+
+def spans(sent: np.ndarray, answered: np.ndarray, chunk_bytes: int, *, most: int) -> Iterator[Span]:
+    """Cut items into spans, in order, each as long as its limits allow, but one item at least.
+
+    Args:
+        sent: Bytes that each item adds to a request.
+        answered: Bytes that each item adds to an answer.
+        chunk_bytes: Size that requests and answers stay within.
+        most: Items of a span.
+    """
     ends = [np.concatenate([[0], np.cumsum(sizes)]) for sizes in (sent, answered)]
     start = 0
-    while start < len(texts):
+    while start < len(sent):
         stop = min(int(np.searchsorted(end, end[start] + chunk_bytes, "right")) - 1 for end in ends)
-        stop = max(stop, start + 1)
+        stop = max(min(stop, start + most), start + 1)
         yield Span(start, stop)
         start = stop
 

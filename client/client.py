@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import grpc
 import pandas as pd
@@ -19,15 +19,22 @@ from foretell.client.models import (
     read_statuses,
 )
 from foretell.client.options import MIB, ClientOptions, check_target
+from foretell.client.translation_call import ScoreCall, TranslateCall, stream_request
+from foretell.client.translation_codec import check_complete, read_event
 from foretell.data.options import Columns, ForecastOptions
-from foretell.protos.v1.forecaster_pb2 import ForecastRequest, ForecastResponse
+from foretell.data.sentences import check_pairs, check_sentences
+from foretell.data.translation import PairScore, TranslateOptions, Translation, TranslationPart
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
 from foretell.protos.v1.models_pb2 import ListModelsRequest
 from foretell.protos.v1.models_pb2_grpc import ModelsStub
+from foretell.protos.v1.translator_pb2 import TranslateStreamRequest
+from foretell.protos.v1.translator_pb2_grpc import TranslatorStub
+
+_DEFAULTS = TranslateOptions()
 
 
 class Client:
-    """Forecasts tables on a foretell server.
+    """Forecasts tables and translates sentences on a foretell server.
 
     Threads may share it. Close it, or use it in a `with` block.
 
@@ -54,6 +61,7 @@ class Client:
         )
         self._channel = grpc.insecure_channel(target, options=self.options.channel_options)
         self._forecaster = ForecasterStub(self._channel)
+        self._translator = TranslatorStub(self._channel)
         self._models = ModelsStub(self._channel)
 
     def __enter__(self) -> Self:
@@ -95,7 +103,7 @@ class Client:
         request = describe_request(name, version)
         with remote_errors(self.target):
             description = self._models.Describe(request, timeout=self.options.timeout_s)
-        return read_description(description, self.target)
+        return read_description(description)
 
     def forecast(  # noqa: D417  # arguments that go together share a line
         self,
@@ -144,19 +152,111 @@ class Client:
         columns = Columns(unique_id=id_col, ds=time_col, y=target_col, time_zone=time_zone)
         question = Question(df, future, columns, options)
         call = ForecastCall(question, self.describe(model, version), self.options, self.target)
-        for span, response in self._answers(call.requests()):
+        for span, response in self._answers(self._forecaster.Forecast, call.requests()):
             call.add(span, response)
         return call.table()
 
+    def translate(  # noqa: D417  # arguments that go together share a line
+        self,
+        sentences: Sequence[str],
+        options: TranslateOptions | Sequence[TranslateOptions] = _DEFAULTS,
+        *,
+        model: str | None = None,
+        version: int | None = None,
+    ) -> list[Translation]:
+        """Translate sentences; a long list goes as several requests by itself.
+
+        Args:
+            sentences: Texts, a line each.
+            options: How to search: for all sentences, or one a sentence.
+            model, version: Which model; None where the server serves exactly one.
+
+        Returns:
+            The translations in the order of the sentences.
+
+        Raises:
+            RefusedSentencesError: Some sentences were refused; it carries the others' answers.
+            RemoteError: The server can't be reached, or refuses the question as a whole.
+            OptionError: As a translator in this process raises it.
+        """
+        texts, settings = check_sentences(sentences, options)
+        info = self.describe(model, version)
+        call = TranslateCall(texts, settings, info, self.options, self.target)
+        for span, response in self._answers(self._translator.Translate, call.requests()):
+            call.add(span, response)
+        return call.answers()
+
+    def translate_stream(  # noqa: D417  # arguments that go together share a line
+        self,
+        sentence: str,
+        options: TranslateOptions = _DEFAULTS,
+        *,
+        model: str | None = None,
+        version: int | None = None,
+    ) -> Iterator[TranslationPart | Translation]:
+        """Translate one sentence, and get its text while it is being found.
+
+        Closing the iterator, or leaving it to be collected, stops the computation at the server.
+
+        Args:
+            sentence: A text.
+            options: How to search.
+            model, version: Which model; None where the server serves exactly one.
+
+        Returns:
+            Yields parts, whose texts together are that of the translation, and the translation
+            last; raises what `translate` raises.
+
+        Raises:
+            OptionError: As a translator in this process raises it.
+        """
+        return self._events(stream_request(sentence, options, model, version))
+
+    def score(  # noqa: D417  # arguments that go together share a line
+        self,
+        pairs: Sequence[tuple[str, str]],
+        *,
+        model: str | None = None,
+        version: int | None = None,
+    ) -> list[PairScore]:
+        """Tell how probable given translations are; many go as several requests by themselves.
+
+        Args:
+            pairs: A source and its translation each.
+            model, version: Which model; None where the server serves exactly one.
+
+        Raises:
+            RefusedSentencesError: Some pairs were refused; it carries the others' answers.
+            RemoteError: The server can't be reached, or refuses the question as a whole.
+            OptionError: As a translator in this process raises it.
+        """
+        texts = check_pairs(pairs)
+        call = ScoreCall(texts, self.describe(model, version), self.options, self.target)
+        for span, response in self._answers(self._translator.Score, call.requests()):
+            call.add(span, response)
+        return call.answers()
+
+    def _events(self, request: TranslateStreamRequest) -> Iterator[TranslationPart | Translation]:
+        sent = self._translator.TranslateStream(request, timeout=self.options.timeout_s)
+        event = None
+        try:
+            with remote_errors(self.target):
+                for response in sent:
+                    event = read_event(response, self.target)
+                    yield event
+            check_complete(event, self.target)
+        finally:
+            sent.cancel()
+
     def _answers(
-        self, requests: Iterator[tuple[Span, ForecastRequest]]
-    ) -> Iterator[tuple[Span, ForecastResponse]]:
+        self, method: Any, requests: Iterator[tuple[Span, Any]]
+    ) -> Iterator[tuple[Span, Any]]:
         """Send the requests, a few at a time; yield the answers in their order."""
         waiting: deque[tuple[Span, grpc.Future]] = deque()
         try:
             with remote_errors(self.target):
                 for span, request in requests:
-                    sent = self._forecaster.Forecast.future(request, timeout=self.options.timeout_s)
+                    sent = method.future(request, timeout=self.options.timeout_s)
                     waiting.append((span, sent))
                     if len(waiting) == self.options.in_flight:
                         first, answer = waiting.popleft()

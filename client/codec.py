@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 
 from foretell.client.errors import RemoteError
-from foretell.client.models import ModelInfo
 from foretell.data.bundle import ForecasterSpec
 from foretell.data.calendar import Frequency
 from foretell.data.errors import Refusal, TableError
@@ -60,7 +59,7 @@ def write_request(
     span: Span,
     future: Rows | None,
     options: ForecastOptions,
-    model: ModelInfo,
+    spec: ForecasterSpec,
 ) -> ForecastRequest:
     """Pack a span of series and the question.
 
@@ -70,13 +69,9 @@ def write_request(
         span: Which series.
         future: Known-future rows; series i of them belongs to series i of `rows`, and may be empty.
         options: What to forecast.
-        model: Of whom; its version is asked for, so that one table is never answered by two
-            versions.
+        spec: The model's, which says what covariates there are.
     """
-    spec = model.forecaster
     request = ForecastRequest(
-        model=model.name,
-        version=model.version,
         horizon=int(options.horizon),
         quantile_levels=pack_doubles(np.array(options.quantile_levels)),
         frequency=options.freq or "",

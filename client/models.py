@@ -3,15 +3,17 @@
 import json
 import numbers
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, cast
 
 from foretell.client.errors import RemoteError
-from foretell.data.bundle import ForecasterSpec
+from foretell.data.bundle import ForecasterSpec, TranslatorSpec
 from foretell.data.errors import OptionError
 from foretell.protos.v1.models_pb2 import (
     DescribeModelRequest,
+    ForecasterDescription,
     ListModelsResponse,
     ModelDescription,
+    TranslatorDescription,
 )
 from foretell.protos.v1.models_pb2 import ModelStatus as ModelStatusMessage
 
@@ -40,12 +42,16 @@ class ModelInfo:
     Attributes:
         name: Of the model.
         version: That is served.
-        kind: "forecaster".
+        kind: "forecaster" or "translator".
         precision: Of the weights, such as "fp32".
         provider: What computes its answers, such as "CPUExecutionProvider".
-        forecaster: What it was trained for, its covariates among that.
+        forecaster: What a forecaster was trained for, its covariates among that; else None.
+        translator: What a translator was trained for; else None.
         manifest: The bundle's manifest: training data and metrics, tool versions, hashes.
         max_message_bytes: Largest message that the server takes and sends.
+        max_sentences: Sentences that the server takes in a request to a translator; else 0.
+        max_characters: Characters that it takes in a sentence; else 0.
+        max_beam_size: Largest beam that it takes; else 0.
     """
 
     name: str
@@ -53,9 +59,13 @@ class ModelInfo:
     kind: str
     precision: str
     provider: str
-    forecaster: ForecasterSpec
+    forecaster: ForecasterSpec | None
+    translator: TranslatorSpec | None
     manifest: dict[str, Any]
     max_message_bytes: int
+    max_sentences: int
+    max_characters: int
+    max_beam_size: int
 
 
 def describe_request(name: str | None, version: int | None) -> DescribeModelRequest:
@@ -90,36 +100,78 @@ def read_statuses(response: ListModelsResponse) -> list[ModelStatus]:
     ]
 
 
-def read_description(description: ModelDescription, target: str) -> ModelInfo:
-    """Unpack a model's description.
-
-    Raises:
-        RemoteError: The model is no forecaster.
-    """
-    if not description.HasField("forecaster"):
-        raise RemoteError(
-            "FAILED_PRECONDITION",
-            target,
-            f"model {description.name} is a {description.kind}, no forecaster.",
-        )
-    spec = description.forecaster
+def read_description(description: ModelDescription) -> ModelInfo:
+    """Unpack a model's description."""
+    limits = description.translator
     return ModelInfo(
         name=description.name,
         version=description.version,
         kind=description.kind,
         precision=description.precision,
         provider=description.provider,
-        forecaster=ForecasterSpec(
-            context_length=spec.context_length,
-            patch_length=spec.patch_length,
-            horizon=spec.horizon,
-            frequency=spec.frequency,
-            season_length=spec.season_length,
-            quantile_levels=tuple(spec.quantile_levels),
-            future_covariates=tuple(spec.future_covariates),
-            past_covariates=tuple(spec.past_covariates),
-            static=tuple(spec.static),
+        forecaster=(
+            _read_forecaster(description.forecaster) if description.HasField("forecaster") else None
+        ),
+        translator=(
+            _read_translator(description.translator) if description.HasField("translator") else None
         ),
         manifest=json.loads(description.manifest_json),
         max_message_bytes=description.max_message_bytes,
+        max_sentences=limits.max_sentences,
+        max_characters=limits.max_characters,
+        max_beam_size=limits.max_beam_size,
+    )
+
+
+def forecaster_of(model: ModelInfo, target: str) -> ForecasterSpec:
+    """Return what a forecaster takes.
+
+    Raises:
+        RemoteError: The model is no forecaster.
+    """
+    if model.forecaster is None:
+        raise _is_no("forecaster", model, target)
+    return model.forecaster
+
+
+def translator_of(model: ModelInfo, target: str) -> TranslatorSpec:
+    """Return what a translator takes.
+
+    Raises:
+        RemoteError: The model is no translator.
+    """
+    if model.translator is None:
+        raise _is_no("translator", model, target)
+    return model.translator
+
+
+def _is_no(kind: str, model: ModelInfo, target: str) -> RemoteError:
+    return RemoteError(
+        "FAILED_PRECONDITION", target, f"model {model.name} is a {model.kind}, no {kind}."
+    )
+
+
+def _read_forecaster(spec: ForecasterDescription) -> ForecasterSpec:
+    return ForecasterSpec(
+        context_length=spec.context_length,
+        patch_length=spec.patch_length,
+        horizon=spec.horizon,
+        frequency=spec.frequency,
+        season_length=spec.season_length,
+        quantile_levels=tuple(spec.quantile_levels),
+        future_covariates=tuple(spec.future_covariates),
+        past_covariates=tuple(spec.past_covariates),
+        static=tuple(spec.static),
+    )
+
+
+def _read_translator(spec: TranslatorDescription) -> TranslatorSpec:
+    return TranslatorSpec(
+        arch=cast("Literal['recurrent', 'transformer']", spec.arch),
+        vocab_size=spec.vocab_size,
+        max_source_length=spec.max_source_length,
+        max_target_length=spec.max_target_length,
+        src_language=spec.src_language,
+        tgt_language=spec.tgt_language,
+        has_attention=spec.has_attention,
     )

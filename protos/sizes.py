@@ -19,20 +19,25 @@ def translation_bytes(
     max_length_margin: int,
     attention: bool,
 ) -> int:
-    """Reckon the answer to one sentence: no piece is shorter than a character, most are longer.
+    """Reckon the answer to one sentence: hardly a piece is shorter than a character.
 
     Args:
         num_characters: Of the sentence.
         max_source_length: The model's, in pieces.
         max_target_length: The model's, in pieces.
-        n_best: See `TranslateOptions`; the others too.
-        max_length: See there; None where it isn't given.
+        n_best: See `TranslateOptions`; so the next three.
+        max_length: None where it isn't given.
         max_length_ratio: See there.
         max_length_margin: See there.
-        attention: See there.
+        attention: Attention is asked for, and the model has it.
     """
     source = min(num_characters + _ENDS, max_source_length)
     target = max_length or math.ceil(max_length_ratio * source) + max_length_margin
     target = min(target, max_target_length)
     a_token = _TOKEN_BYTES + (_NUMBER_BYTES * source if attention else 0)
     return _SENTENCE_BYTES + source * _TOKEN_BYTES + n_best * target * a_token
+
+
+def pair_score_bytes(num_characters: int) -> int:
+    """Reckon the answer to one pair whose target has so many characters."""
+    return _SENTENCE_BYTES + (num_characters + _ENDS) * _TOKEN_BYTES
