@@ -10,6 +10,7 @@ from typing import Protocol
 import pandas as pd
 
 from foretell.client import Client
+from foretell.client.models import forecaster_of
 from foretell.data.bundle import ForecasterSpec
 from foretell.data.options import Columns
 from foretell.runtime import load
@@ -83,12 +84,12 @@ def remote_door(target: str, *, model: str | None = None) -> Iterator[Door]:
     """Connect to a server.
 
     Raises:
-        RemoteError: It can't be reached, or has no such model.
+        RemoteError: It can't be reached, or has no such forecaster.
     """
     with Client(target) as client:
         info = client.describe(model)
         yield Door(
             forecast=partial(client.forecast, model=model),
             where=f"{info.name} version {info.version} at {target} ({info.provider})",
-            spec=info.forecaster,
+            spec=forecaster_of(info, target),
         )
