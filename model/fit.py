@@ -1,8 +1,6 @@
 """From a long table to a trained forecaster in a run folder."""
 
-import json
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,15 +11,14 @@ import torch
 from jaxtyping import Float64
 
 from foretell.data.calendar import Frequency
-from foretell.data.errors import ForetellError, OptionError, Refusal
+from foretell.data.errors import OptionError, Refusal
 from foretell.data.manifest import ANY_FREQUENCY, ForecasterSpec
 from foretell.data.options import Columns
-from foretell.model.checkpoint import CHECKPOINT_FILE
 from foretell.model.config import ForecasterConfig, TrainingConfig
 from foretell.model.dataset import TrainingData, read_training_data
 from foretell.model.forecaster import Forecaster, Standardise
 from foretell.model.objective import ForecasterObjective
-from foretell.model.run import INPUTS_FILE, RUN_FILE, Run, write_run
+from foretell.model.run import ForecasterRun, prepare_run, write_run
 from foretell.model.training import Progress, TrainingState, train
 from foretell.model.windows import WindowSampler, validation_batches
 
@@ -106,7 +103,7 @@ def fit_forecaster(
         "model": model.to_json(),
         "options": training.to_json(),
     }
-    _prepare(run, inputs, resume=resume, overwrite=overwrite)
+    prepare_run(run, inputs, resume=resume, overwrite=overwrite)
     forecaster, state = _train(data, model, training, horizon, run, resume, progress)
     record: dict[str, Any] = {
         **inputs,
@@ -119,7 +116,9 @@ def fit_forecaster(
         "seconds": round(time.perf_counter() - start, 1),
     }
     spec = _spec(model, columns, inputs["frequency"], horizon)
-    write_run(Run(path=run.absolute(), config=model, spec=spec, training=record), forecaster)
+    write_run(
+        ForecasterRun(path=run.absolute(), config=model, spec=spec, training=record), forecaster
+    )
     return FitSummary(
         run=run,
         num_series=record["num_series"],
@@ -174,41 +173,6 @@ def _check_options(model: ForecasterConfig, columns: Columns, horizon: int, hold
     ]
     if problems:
         raise OptionError(problems)
-
-
-def _prepare(run: Path, inputs: dict[str, Any], *, resume: bool, overwrite: bool) -> None:
-    """Make the run's folder, or refuse one that holds something else."""
-    record = run / INPUTS_FILE
-    if run.exists() and not run.is_dir():
-        raise ForetellError(f"{run} is a file; give the path of a folder for the run.")
-    if record.exists() and resume:
-        was = json.loads(record.read_text())
-        changed = list(_changes(was, inputs))
-        if changed:
-            raise ForetellError(
-                f"{run} was started with {'; '.join(changed)}. Resume with the same data and "
-                "options (resume), or start anew (overwrite)."
-            )
-        return
-    if record.exists() and not overwrite:
-        raise ForetellError(
-            f"{run} holds a training run already; go on with it (resume), start anew (overwrite), "
-            "or choose another place."
-        )
-    run.mkdir(parents=True, exist_ok=True)
-    for name in (RUN_FILE, CHECKPOINT_FILE):
-        (run / name).unlink(missing_ok=True)
-    record.write_text(json.dumps(inputs, indent=2) + "\n")
-
-
-def _changes(was: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
-    """Name what differs, with both values, except for the data's fingerprint."""
-    for name, value in now.items():
-        before = was.get(name)
-        if isinstance(value, dict) and isinstance(before, dict):
-            yield from _changes(before, value)
-        elif before != value:
-            yield "other data" if name == "fingerprint" else f"{name} {before}, not {value}"
 
 
 def _measure_inputs(forecaster: Forecaster, data: TrainingData) -> None:

@@ -5,28 +5,36 @@
 
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
 from torch import nn
 
-from foretell.data.errors import BundleError
-from foretell.data.manifest import ForecasterSpec
+from foretell.data.errors import BundleError, ForetellError
+from foretell.data.manifest import ForecasterSpec, TranslatorSpec
 from foretell.data.records import read_record, to_plain
+from foretell.model.checkpoint import CHECKPOINT_FILE
 from foretell.model.config import ForecasterConfig
 from foretell.model.forecaster import Forecaster
+from foretell.model.recurrent import Recurrent
+from foretell.model.seq2seq import Seq2Seq
+from foretell.model.transformer import Transformer
+from foretell.model.translator_config import RecurrentConfig, TransformerConfig, TranslatorConfig
 
 INPUTS_FILE = "inputs.json"  # what was asked for; there from the first step on
 RUN_FILE = "run.json"
 WEIGHTS_FILE = "weights.npz"
 
+Spec = TypeVar("Spec", ForecasterSpec, TranslatorSpec)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Run:
-    """A finished training.
+class ForecasterRun:
+    """A finished training of a forecaster.
 
     Attributes:
         path: Its folder.
@@ -40,6 +48,8 @@ class Run:
     spec: ForecasterSpec
     training: dict[str, Any]
 
+    kind: ClassVar[str] = "forecaster"
+
     def model(self) -> Forecaster:
         """Return the trained model, in evaluation mode."""
         model = Forecaster(self.config)
@@ -47,11 +57,53 @@ class Run:
         return model.eval()
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TranslatorRun:
+    """A finished training of a translator; its tokenizer lies in the folder.
+
+    Attributes:
+        path: Its folder.
+        config: Shape of the model.
+        spec: What it was trained for.
+        training: How: the options, the data's fingerprint, the losses; JSON values.
+    """
+
+    path: Path
+    config: TranslatorConfig
+    spec: TranslatorSpec
+    training: dict[str, Any]
+
+    kind: ClassVar[str] = "translator"
+
+    def model(self) -> Seq2Seq:
+        """Return the trained model, in evaluation mode."""
+        model = make_translator(self.config)
+        load_weights(self.path / WEIGHTS_FILE, model)
+        return model.eval()
+
+
+Run = ForecasterRun | TranslatorRun
+
+
+def make_translator(config: TranslatorConfig) -> Seq2Seq:
+    """Return a new model of either family."""
+    if isinstance(config, TransformerConfig):
+        return Transformer(config)
+    return Recurrent(config)
+
+
+def translator_config(arch: str, values: dict[str, Any]) -> TranslatorConfig:
+    """Read the configuration of a translator of the family `arch`."""
+    if arch == "transformer":
+        return TransformerConfig.from_json(values)
+    return RecurrentConfig.from_json(values)
+
+
 def write_run(run: Run, model: nn.Module) -> None:
     """Write a finished training into its folder."""
     save_weights(run.path / WEIGHTS_FILE, model)
     values = {
-        "kind": "forecaster",
+        "kind": run.kind,
         "config": run.config.to_json(),
         "spec": to_plain(run.spec),
         "training": run.training,
@@ -79,14 +131,72 @@ def read_run(path: str | os.PathLike[str]) -> Run:
         )
     try:
         values = json.loads((folder / RUN_FILE).read_bytes())
-        problems: list[str] = []
-        spec = read_record(ForecasterSpec, values["spec"], "spec", problems)
-        if spec is None or problems:
-            raise BundleError(problems)
-        config = ForecasterConfig.from_json(values["config"])
-        return Run(path=folder, config=config, spec=spec, training=values["training"])
+        training = values["training"]
+        if values["kind"] == "forecaster":
+            return ForecasterRun(
+                path=folder,
+                config=ForecasterConfig.from_json(values["config"]),
+                spec=_spec(ForecasterSpec, values),
+                training=training,
+            )
+        spec = _spec(TranslatorSpec, values)
+        config = translator_config(spec.arch, values["config"])
+        return TranslatorRun(path=folder, config=config, spec=spec, training=training)
     except (ValueError, KeyError, TypeError) as error:
         raise BundleError(f"{folder / RUN_FILE} is damaged ({error}); train again.") from error
+
+
+def _spec(kind: type[Spec], values: dict[str, Any]) -> Spec:
+    problems: list[str] = []
+    spec = read_record(kind, values["spec"], "spec", problems)
+    if spec is None or problems:
+        raise BundleError(problems)
+    return spec
+
+
+def prepare_run(run: Path, inputs: dict[str, Any], *, resume: bool, overwrite: bool) -> None:
+    """Make the run's folder, or refuse one that holds something else.
+
+    Args:
+        run: The folder.
+        inputs: What is asked for, JSON values, among them the data's "fingerprint".
+        resume: Allow a run that was started with the same.
+        overwrite: Start anew where a run stands already.
+
+    Raises:
+        ForetellError: The folder holds another run, or is a file.
+    """
+    record = run / INPUTS_FILE
+    if run.exists() and not run.is_dir():
+        raise ForetellError(f"{run} is a file; give the path of a folder for the run.")
+    if record.exists() and resume:
+        was = json.loads(record.read_text())
+        changed = list(_changes(was, inputs))
+        if changed:
+            raise ForetellError(
+                f"{run} was started with {'; '.join(changed)}. Resume with the same data and "
+                "options (resume), or start anew (overwrite)."
+            )
+        return
+    if record.exists() and not overwrite:
+        raise ForetellError(
+            f"{run} holds a training run already; go on with it (resume), start anew (overwrite), "
+            "or choose another place."
+        )
+    run.mkdir(parents=True, exist_ok=True)
+    for name in (RUN_FILE, CHECKPOINT_FILE):
+        (run / name).unlink(missing_ok=True)
+    record.write_text(json.dumps(inputs, indent=2) + "\n")
+
+
+def _changes(was: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
+    """Name what differs, with both values, except for the data's fingerprint."""
+    for name, value in now.items():
+        before = was.get(name)
+        if isinstance(value, dict) and isinstance(before, dict):
+            yield from _changes(before, value)
+        elif before != value:
+            yield "other data" if name == "fingerprint" else f"{name} {before}, not {value}"
 
 
 def save_weights(path: Path, model: nn.Module) -> None:

@@ -17,8 +17,8 @@ from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from foretell.model.checkpoint import CHECKPOINT_FILE, Average, Checkpoint, TrainingLog
-from foretell.model.config import TrainingConfig
 from foretell.model.interrupt import TrainingStopped, stop_on_signals
+from foretell.model.loop_config import LoopConfig
 
 # A checkpoint is never older than this, however slow the steps are.
 CHECKPOINT_S = 60.0
@@ -39,7 +39,10 @@ class TrainingState:
         clipped_share: Share of all steps so far whose gradient was clipped.
         steps_per_s: Steps per second since the start or the resume.
         validation_loss: Loss of the last validation; None before the first.
-        best_validation_loss: The least so far.
+        validation_score: Its score, such as BLEU; None where nothing scores.
+        best_validation_loss: The loss of the best validation so far: the one of the highest score,
+            or of the least loss where nothing scores.
+        best_validation_score: Its score.
         best_step: Its step.
     """
 
@@ -51,11 +54,15 @@ class TrainingState:
     clipped_share: float = 0.0
     steps_per_s: float = math.nan
     validation_loss: float | None = None
+    validation_score: float | None = None
     best_validation_loss: float | None = None
+    best_validation_score: float | None = None
     best_step: int | None = None
 
 
 Progress = Callable[[TrainingState], None]
+# How good a model in evaluation mode is; higher is better.
+Scorer = Callable[[], float]
 
 
 def train(
@@ -63,7 +70,8 @@ def train(
     batches: Batches,
     *,
     validation: list[dict[str, Tensor]],
-    config: TrainingConfig,
+    scorer: Scorer | None = None,
+    config: LoopConfig,
     run: Path,
     resume: bool = False,
     progress: Progress | None = None,
@@ -74,6 +82,7 @@ def train(
         objective: Maps a batch to (summed loss, number of targets).
         batches: The whole batch of a step.
         validation: Batches to validate on; empty for none.
+        scorer: Scores the averaged weights at each validation, while `objective` holds them.
         config: How to train.
         run: Folder for the checkpoint and the log.
         resume: Go on from the checkpoint in `run`, if there is one.
@@ -116,9 +125,7 @@ def train(
             )
             last = state.step == config.steps
             if validation and (last or state.step % config.validate_every == 0):
-                state = _validated(state, _validate(fabric, objective, average, validation))
-                if state.best_step == state.step:
-                    average.keep_best()
+                state = _validated(fabric, objective, average, validation, scorer, state)
             if log is not None:
                 log.write(state)
             if progress is not None and fabric.is_global_zero:
@@ -151,7 +158,7 @@ class _Clock:
         self._saved = time.monotonic()
 
 
-def learning_rate(step: int, config: TrainingConfig) -> float:
+def learning_rate(step: int, config: LoopConfig) -> float:
     """Return the rate of a step (from 0): up in a line to the peak, then down half a cosine."""
     if step < config.warmup_steps:
         return config.learning_rate * (step + 1) / config.warmup_steps
@@ -159,7 +166,7 @@ def learning_rate(step: int, config: TrainingConfig) -> float:
     return config.learning_rate * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
 
 
-def _fabric(config: TrainingConfig) -> Fabric:
+def _fabric(config: LoopConfig) -> Fabric:
     world = int(os.environ.get("WORLD_SIZE", "1"))
     local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     fabric = Fabric(
@@ -173,7 +180,7 @@ def _fabric(config: TrainingConfig) -> Fabric:
     return fabric
 
 
-def _optimizer(objective: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
+def _optimizer(objective: nn.Module, config: LoopConfig) -> torch.optim.Optimizer:
     parameters = [p for p in objective.parameters() if p.requires_grad]
     groups = [
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": config.weight_decay},
@@ -187,7 +194,7 @@ def _step(
     module: nn.Module,
     optimizer: torch.optim.Optimizer,
     batch: dict[str, Tensor],
-    config: TrainingConfig,
+    config: LoopConfig,
     step: int,
 ) -> tuple[float, float]:
     """Take one step; return the loss per target and the gradient's norm before clipping."""
@@ -208,25 +215,38 @@ def _step(
 
 
 @torch.no_grad()
-def _validate(
-    fabric: Fabric, objective: nn.Module, average: Average, batches: list[dict[str, Tensor]]
-) -> float:
-    """Return the averaged weights' loss per target."""
+def _validated(
+    fabric: Fabric,
+    objective: nn.Module,
+    average: Average,
+    batches: list[dict[str, Tensor]],
+    scorer: Scorer | None,
+    state: TrainingState,
+) -> TrainingState:
+    """Validate the averaged weights, and keep them if they are the best so far."""
     objective.eval()
-    with average.swapped_into(objective), fabric.autocast():
-        sums = [torch.stack(objective(**fabric.to_device(batch))).double() for batch in batches]
+    with average.swapped_into(objective):
+        with fabric.autocast():
+            sums = [torch.stack(objective(**fabric.to_device(batch))).double() for batch in batches]
+        score = None if scorer is None else scorer()
     total, count = torch.stack(sums).sum(dim=0).tolist()
-    return float(total / max(1.0, count))
+    loss = float(total / max(1.0, count))
+    state = replace(state, validation_loss=loss, validation_score=score)
+    if not _is_best(state, loss, score):
+        return state
+    average.keep_best()
+    return replace(
+        state, best_validation_loss=loss, best_validation_score=score, best_step=state.step
+    )
 
 
-def _validated(state: TrainingState, loss: float) -> TrainingState:
-    state = replace(state, validation_loss=loss)
-    if state.best_validation_loss is None or loss < state.best_validation_loss:
-        state = replace(state, best_validation_loss=loss, best_step=state.step)
-    return state
+def _is_best(state: TrainingState, loss: float, score: float | None) -> bool:
+    if score is not None:
+        return state.best_validation_score is None or score > state.best_validation_score
+    return state.best_validation_loss is None or loss < state.best_validation_loss
 
 
-def _out_of_patience(state: TrainingState, config: TrainingConfig) -> bool:
+def _out_of_patience(state: TrainingState, config: LoopConfig) -> bool:
     if not config.patience or state.best_step is None:
         return False
     return state.step - state.best_step >= config.patience * config.validate_every
@@ -236,7 +256,7 @@ def _plain(state: TrainingState) -> dict[str, float | int | None]:
     return {name: getattr(state, name) for name in TrainingState.__slots__}
 
 
-def _restored(extra: dict[str, object], config: TrainingConfig) -> tuple[TrainingState, int]:
+def _restored(extra: dict[str, object], config: LoopConfig) -> tuple[TrainingState, int]:
     state = TrainingState(**extra["state"])  # type: ignore[arg-type]
     clipped = extra["clipped"]
     assert isinstance(clipped, int)

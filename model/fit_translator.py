@@ -1,0 +1,223 @@
+"""From pairs of sentences to a trained translator in a run folder."""
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from foretell.data.errors import OptionError, TableError
+from foretell.data.manifest import TranslatorSpec
+from foretell.data.text import TOKENIZER_FILE, Tokenizer, train_tokenizer
+from foretell.model.pairs import PairBatches, Pairs, validation_batches
+from foretell.model.run import TranslatorRun, make_translator, prepare_run, write_run
+from foretell.model.seq2seq import Seq2Seq
+from foretell.model.training import Progress, TrainingState, train
+from foretell.model.translator_config import (
+    RecurrentConfig,
+    TransformerConfig,
+    TranslatorConfig,
+    TranslatorTraining,
+)
+from foretell.model.translator_objective import TranslatorObjective
+
+# Scores a model on the validation pairs, such as by BLEU of the very search that serves.
+MakeScorer = Callable[[Seq2Seq, Tokenizer], Callable[[], float]]
+# First embeddings [V C] for a tokenizer's pieces; NaN rows are left as they are drawn.
+Embeddings = Callable[[Tokenizer], np.ndarray]
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Sentences and their translations, in the same order."""
+
+    src: Sequence[str]
+    tgt: Sequence[str]
+
+    def __post_init__(self) -> None:
+        if len(self.src) != len(self.tgt):
+            raise TableError(
+                f"{len(self.src):,} source sentences and {len(self.tgt):,} translations were "
+                "given; expected one translation a sentence, in the same order."
+            )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TranslatorSummary:
+    """What a training came to.
+
+    Attributes:
+        run: The folder with everything; `foretell export` takes it.
+        num_pairs: Pairs trained on.
+        num_skipped: Pairs left out: blank on a side, or longer than the model allows.
+        num_parameters: Weights of the model.
+        vocab_size: Pieces of the tokenizer.
+        state: The last training state.
+        seconds: Wall-clock time.
+    """
+
+    run: Path
+    num_pairs: int
+    num_skipped: int
+    num_parameters: int
+    vocab_size: int
+    state: TrainingState
+    seconds: float
+
+
+def fit_translator(
+    corpus: Corpus,
+    *,
+    validation: Corpus | None = None,
+    model: TranslatorConfig,
+    training: TranslatorTraining,
+    run: Path,
+    src_language: str = "",
+    tgt_language: str = "",
+    make_scorer: MakeScorer | None = None,
+    embeddings: Embeddings | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> TranslatorSummary:
+    """Train a translator and its tokenizer, which source and target share.
+
+    Args:
+        corpus: Sentences to learn from.
+        validation: Sentences to choose the best weights by; None keeps the last.
+        model: Shape of the model; the tokenizer may come out smaller than its `vocab_size` where
+            the text is small, and the model with it.
+        training: How to train.
+        run: Folder for tokenizer, checkpoint, log and the trained weights.
+        src_language: Name of the source language, for the record.
+        tgt_language: Name of the target language.
+        make_scorer: Makes what scores the model at each validation; the loss chooses without it.
+        embeddings: First values of embeddings.
+        resume: Go on where a killed run with the same data and options stopped.
+        overwrite: Start anew where a run stands already.
+        progress: Called after every step.
+
+    Raises:
+        TableError: There is nothing to learn from.
+        ForetellError: The folder holds another run.
+        TrainingStopped: SIGINT or SIGTERM came; resume goes on.
+    """
+    start = time.perf_counter()
+    inputs: dict[str, Any] = {
+        "fingerprint": _fingerprint(corpus, validation),
+        "languages": [src_language, tgt_language],
+        "arch": arch_of(model),
+        "model": model.to_json(),
+        "options": training.to_json(),
+    }
+    prepare_run(run, inputs, resume=resume, overwrite=overwrite)
+    tokenizer = _tokenizer(corpus, model.vocab_size, run, resume=resume)
+    model = replace(model, vocab_size=tokenizer.vocab_size)
+    pairs, num_skipped = _encode(corpus, tokenizer, model)
+    if not len(pairs):
+        raise TableError("no pair of sentences can be learned from; all are blank or too long.")
+    held, _ = _encode(validation or Corpus((), ()), tokenizer, model)
+    torch.manual_seed(training.seed)
+    translator = make_translator(model)
+    if embeddings is not None:
+        _start_from(translator, embeddings(tokenizer))
+    state = train(
+        TranslatorObjective(translator, training.label_smoothing),
+        PairBatches(pairs, training.batch_tokens, training.seed),
+        validation=validation_batches(held, training.batch_tokens),
+        scorer=make_scorer(translator, tokenizer) if make_scorer and len(held) else None,
+        config=training,
+        run=run,
+        resume=resume,
+        progress=progress,
+    )
+    seconds = round(time.perf_counter() - start, 1)
+    record = {
+        **inputs,
+        "num_pairs": len(pairs),
+        "steps": state.step,
+        "loss": state.loss,
+        "validation_loss": state.best_validation_loss,
+        "validation_score": state.best_validation_score,
+        "seconds": seconds,
+    }
+    spec = _spec(model, translator, src_language, tgt_language)
+    write_run(
+        TranslatorRun(path=run.absolute(), config=model, spec=spec, training=record), translator
+    )
+    return TranslatorSummary(
+        run=run,
+        num_pairs=len(pairs),
+        num_skipped=num_skipped,
+        num_parameters=sum(p.numel() for p in translator.parameters()),
+        vocab_size=tokenizer.vocab_size,
+        state=state,
+        seconds=seconds,
+    )
+
+
+def arch_of(model: TranslatorConfig) -> str:
+    """Name the family of a configuration."""
+    return "transformer" if isinstance(model, TransformerConfig) else "recurrent"
+
+
+def _tokenizer(corpus: Corpus, vocab_size: int, run: Path, *, resume: bool) -> Tokenizer:
+    path = run / TOKENIZER_FILE
+    if resume and path.exists():
+        return Tokenizer.from_file(path)
+    return train_tokenizer([*corpus.src, *corpus.tgt], vocab_size, path)
+
+
+def _encode(corpus: Corpus, tokenizer: Tokenizer, model: TranslatorConfig) -> tuple[Pairs, int]:
+    """Encode what the model can hold; return it with the number of pairs left out."""
+    encoded = [
+        (tokenizer.encode(src), tokenizer.encode(tgt))
+        for src, tgt in zip(corpus.src, corpus.tgt, strict=True)
+    ]
+    kept = [
+        (src, tgt)
+        for src, tgt in encoded
+        if 0 < len(src) < model.max_source_length and 0 < len(tgt) < model.max_target_length
+    ]
+    pairs = Pairs([src for src, _ in kept], [tgt for _, tgt in kept])
+    return pairs, len(encoded) - len(kept)
+
+
+def _start_from(translator: Seq2Seq, vectors: np.ndarray) -> None:
+    """Put the known vectors in the place of the drawn ones."""
+    weight = translator.embedding.weight
+    if vectors.shape != tuple(weight.shape):
+        raise OptionError(
+            f"the embeddings have {vectors.shape[1]} numbers a word; d_model is {weight.shape[1]}."
+        )
+    known = torch.from_numpy(vectors).to(weight.dtype)
+    with torch.no_grad():
+        weight.copy_(torch.where(known.isnan(), weight, known))
+
+
+def _spec(
+    model: TranslatorConfig, translator: Seq2Seq, src_language: str, tgt_language: str
+) -> TranslatorSpec:
+    return TranslatorSpec(
+        arch="recurrent" if isinstance(model, RecurrentConfig) else "transformer",
+        vocab_size=model.vocab_size,
+        max_source_length=model.max_source_length,
+        max_target_length=model.max_target_length,
+        src_language=src_language,
+        tgt_language=tgt_language,
+        has_attention=translator.has_attention,
+    )
+
+
+def _fingerprint(*corpora: Corpus | None) -> str:
+    digest = hashlib.sha256()
+    for corpus in corpora:
+        for sentences in () if corpus is None else (corpus.src, corpus.tgt):
+            for sentence in sentences:
+                digest.update(sentence.encode(errors="surrogatepass") + b"\n")
+            digest.update(b"\f")
+    return digest.hexdigest()
