@@ -21,15 +21,8 @@ _FAILED, _SOME_REFUSED = 1, 3
 def forecast(
     data: parameters.Data,
     horizon: parameters.Horizon,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH|NAME", help="Bundle or model folder; with --server a model's name."
-        ),
-    ] = None,
-    server: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Let this server compute.")
-    ] = None,
+    model: parameters.Model = None,
+    server: parameters.Server = None,
     quantiles: Annotated[
         str | None, typer.Option(metavar="Q,Q,...", help="Quantile levels. [0.1,0.5,0.9]")
     ] = None,

@@ -8,7 +8,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from foretell.data.bundle import ForecasterSpec, GraphSpec, Manifest
+    from foretell.data.bundle import ForecasterSpec, GraphSpec, Manifest, TranslatorSpec
 
 T = TypeVar("T")
 
@@ -43,6 +43,8 @@ def _lines(manifest: "Manifest") -> "Iterator[tuple[str, str]]":
     yield "kind", f"{manifest.kind}, {manifest.precision}, format {manifest.format_version}"
     if manifest.forecaster is not None:
         yield from _forecaster(manifest.forecaster)
+    if manifest.translator is not None:
+        yield from _translator(manifest.translator)
     for graph in manifest.graphs:
         yield from _graph(graph)
     yield from _facts("config", manifest.config)
@@ -62,6 +64,16 @@ def _forecaster(spec: "ForecasterSpec") -> "Iterator[tuple[str, str]]":
     yield "future covariates", ", ".join(spec.future_covariates) or "none"
     yield "past covariates", ", ".join(spec.past_covariates) or "none"
     yield "static covariates", ", ".join(spec.static) or "none"
+
+
+def _translator(spec: "TranslatorSpec") -> "Iterator[tuple[str, str]]":
+    yield "family", spec.arch
+    if spec.src_language or spec.tgt_language:
+        yield "languages", f"{spec.src_language or '?'} to {spec.tgt_language or '?'}"
+    yield "vocabulary", f"{spec.vocab_size:,} pieces, shared by source and target"
+    yield "source length", f"up to {spec.max_source_length:,} pieces, the end token counted"
+    yield "target length", f"up to {spec.max_target_length:,} pieces, the end token counted"
+    yield "attention", "can be asked for" if spec.has_attention else "none"
 
 
 def _graph(graph: "GraphSpec") -> "Iterator[tuple[str, str]]":

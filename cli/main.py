@@ -1,6 +1,6 @@
 """The command `foretell`: finds the subcommand, and turns what went wrong into an exit code.
 
-Exit codes: 0 all done, 1 failed, 2 wrong usage, 3 some series refused, 130 interrupted. Data go to
+Exit codes: 0 all done, 1 failed, 2 wrong usage, 3 some items refused, 130 interrupted. Data go to
 standard output, everything else to standard error.
 """
 
@@ -12,15 +12,27 @@ from typing import Annotated, TextIO
 
 import typer
 
-from foretell.cli import demo, evaluate, export, forecast, inspect, serve, train, verify
+from foretell.cli import (
+    demo,
+    evaluate,
+    export,
+    forecast,
+    inspect,
+    score,
+    serve,
+    train,
+    translate,
+    verify,
+)
 from foretell.cli.messages import say
 from foretell.data.errors import ForetellError, OptionError, TableWarning
 
 _EXIT_CODES = (
-    "Exit codes: 0 all done, 1 failed, 2 wrong usage, 3 some series refused, 130 interrupted."
+    "Exit codes: 0 all done, 1 failed, 2 wrong usage, 3 some items refused, 130 interrupted."
 )
 
 _EXTRA_OF = dict.fromkeys(("torch", "onnx", "onnxscript", "lightning_fabric"), "train")
+_EXTRA_OF |= {"sacrebleu": "evaluate", "matplotlib": "plot"}
 
 # Plain messages: boxes and colours break logs, and wrapping breaks the paths inside messages.
 app = typer.Typer(
@@ -44,7 +56,7 @@ def foretell(
         typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Train causal Transformer forecasters, prove their ONNX export, serve them over gRPC.
+    """Train forecasters and translators, prove their ONNX export, serve them over gRPC.
 
     Every command shows an example: foretell COMMAND --help.
     """
@@ -57,6 +69,8 @@ app.command("verify", epilog=verify.EXAMPLE)(verify.verify)
 app.command("inspect", epilog=inspect.EXAMPLE)(inspect.inspect)
 app.command("serve", epilog=serve.EXAMPLE)(serve.serve)
 app.command("forecast", epilog=forecast.EXAMPLE)(forecast.forecast)
+app.command("translate", epilog=translate.EXAMPLE)(translate.translate)
+app.command("score", epilog=score.EXAMPLE)(score.score)
 app.add_typer(evaluate.app, name="evaluate")
 
 

@@ -3,10 +3,15 @@
 import re
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from foretell.data.errors import Refusal
+
+if TYPE_CHECKING:
+    from foretell.jobs.line_job import LinesDone
 
 MOST_REASONS_SHOWN = 20
 SECONDS_BETWEEN_LINES = 10.0
@@ -38,9 +43,9 @@ def as_options(text: str) -> str:
     return re.sub(r"\(([a-z_]+(?:, [a-z_]+)*)\)", typed, text)
 
 
-def at_times(tell: Callable[[str], None]) -> Callable[[str], None]:
-    """Pass on the first message, and then at most one every ten seconds."""
-    last = -SECONDS_BETWEEN_LINES
+def at_times(tell: Callable[[str], None], *, at_once: bool = True) -> Callable[[str], None]:
+    """Pass on at most one message every ten seconds, the first at once or after ten seconds."""
+    last = -SECONDS_BETWEEN_LINES if at_once else time.monotonic()
 
     def pass_on(text: str) -> None:
         nonlocal last
@@ -65,3 +70,16 @@ def say_refused(refusals: Sequence[Refusal], num_series: int) -> None:
     if len(reasons) > MOST_REASONS_SHOWN:
         rest = list(reasons.values())[MOST_REASONS_SHOWN:]
         say(f"  and {sum(map(len, rest)):,} more.")
+
+
+def say_refused_lines(done: "LinesDone", target: Path | None) -> None:
+    """Count the refused lines, name the first ones, and tell where all reasons are."""
+    say(f"{done.num_refused:,} of {done.num_lines:,} lines refused:")
+    for line in done.refused:
+        say(f"  {line}")
+    if done.num_refused > len(done.refused):
+        say(f"  and {done.num_refused - len(done.refused):,} more.")
+    if target is not None:
+        say(f"all reasons: {target}")
+    elif done.num_refused > len(done.refused):
+        say("give --output FILE to have all reasons in a file.")

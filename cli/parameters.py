@@ -12,6 +12,7 @@ from foretell.data.options import MAX_HORIZON
 if TYPE_CHECKING:
     from foretell.data.reading import CsvFormat
     from foretell.jobs.doors import OpenDoor
+    from foretell.jobs.translator_doors import OpenTranslatorDoor
 
 Data = Annotated[
     str,
@@ -42,6 +43,24 @@ Decimal = Annotated[str, typer.Option(metavar="SIGN", help="Decimal sign of CSV 
 DateFormat = Annotated[
     str | None,
     typer.Option(metavar="FORMAT", help="Format of CSV dates, such as %d/%m/%Y. [ISO, or found]"),
+]
+Model = Annotated[
+    str | None,
+    typer.Option(metavar="PATH|NAME", help="Bundle or model folder; with --server a model's name."),
+]
+Server = Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Let this server compute.")]
+BeamSize = Annotated[
+    int, typer.Option(metavar="N", help="Hypotheses that are followed; 1 is greedy search.")
+]
+LengthPenalty = Annotated[
+    float,
+    typer.Option(metavar="A", help="The higher, the longer the translations; 0 doesn't normalise."),
+]
+LengthFormula = Annotated[
+    str, typer.Option(metavar="power|gnmt", help="Divide log P by n^A, or by ((5 + n) / 6)^A.")
+]
+Truncate = Annotated[
+    bool, typer.Option("--truncate", help="Cut lines that are too long instead of refusing them.")
 ]
 Device = Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="Where to compute.")]
 Threads = Annotated[
@@ -101,8 +120,17 @@ def csv_format(separator: str | None, decimal: str, date_format: str | None) -> 
     return CsvFormat(separator=separator, decimal=decimal, date_format=date_format)
 
 
+def use_torch_threads(threads: int | None) -> None:
+    """Keep torch to the cores this process may use; it would count the whole machine's."""
+    import torch
+
+    from foretell.runtime.cpu import allowed_cores
+
+    torch.set_num_threads(threads or allowed_cores())
+
+
 def door(model: str | None, server: str | None, device: str, threads: int | None) -> "OpenDoor":
-    """Choose who computes: a model in this process, or a server.
+    """Choose who forecasts: a model in this process, or a server.
 
     Raises:
         OptionError: Neither is given, or a server together with options of this process.
@@ -110,11 +138,33 @@ def door(model: str | None, server: str | None, device: str, threads: int | None
     from foretell.jobs.doors import local_door, remote_door
 
     if server is not None:
-        if device != "auto" or threads is not None:
-            raise OptionError(
-                "--device and --threads are the server's; give them to foretell serve."
-            )
+        _check_remote(device, threads)
         return partial(remote_door, server, model=model)
+    return partial(local_door, _local(model, "forecast"), device=device, threads=threads)
+
+
+def translator_door(
+    model: str | None, server: str | None, device: str, threads: int | None
+) -> "OpenTranslatorDoor":
+    """Choose who translates: a model in this process, or a server.
+
+    Raises:
+        OptionError: Neither is given, or a server together with options of this process.
+    """
+    from foretell.jobs.translator_doors import local_translator, remote_translator
+
+    if server is not None:
+        _check_remote(device, threads)
+        return partial(remote_translator, server, model=model)
+    return partial(local_translator, _local(model, "translate"), device=device, threads=threads)
+
+
+def _check_remote(device: str, threads: int | None) -> None:
+    if device != "auto" or threads is not None:
+        raise OptionError("--device and --threads are the server's; give them to foretell serve.")
+
+
+def _local(model: str | None, verb: str) -> Path:
     if model is None:
-        raise OptionError("give --model PATH to forecast here, or --server HOST:PORT to let it.")
-    return partial(local_door, Path(model), device=device, threads=threads)
+        raise OptionError(f"give --model PATH to {verb} here, or --server HOST:PORT to let it.")
+    return Path(model)

@@ -69,4 +69,6 @@ def _facts(state: "TrainingState") -> str:
         facts += f"  {_duration(left)} left"
     if state.validation_loss is not None:
         facts += f"  validation {state.validation_loss:.4f} (best {state.best_validation_loss:.4f})"
+    if state.validation_score is not None:
+        facts += f"  BLEU {state.validation_score:.2f} (best {state.best_validation_score:.2f})"
     return facts

@@ -1,0 +1,292 @@
+"""`foretell train translator`: from parallel text to weights."""
+
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from foretell.cli import parameters
+from foretell.cli.messages import say
+from foretell.data.errors import OptionError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from foretell.data.text import Tokenizer
+    from foretell.model.fit_translator import Corpus, Embeddings, MakeScorer, TranslatorSummary
+    from foretell.model.translator_config import TranslatorConfig
+
+EXAMPLE = (
+    "Example: foretell train translator --src train.en --tgt train.de --valid-src valid.en "
+    "--valid-tgt valid.de --output runs/ende"
+)
+
+
+def translator(
+    src: Annotated[
+        str, typer.Option(metavar="FILE", help="Text to learn from, a sentence a line.")
+    ],
+    tgt: Annotated[str, typer.Option(metavar="FILE", help="Its translation, line for line.")],
+    output: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder of the run: weights, checkpoint, log.")
+    ],
+    valid_src: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Text to choose the best weights by.")
+    ] = None,
+    valid_tgt: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Its translation, line for line.")
+    ] = None,
+    src_language: Annotated[
+        str, typer.Option(metavar="NAME", help="Such as en, to be shown.")
+    ] = "",
+    tgt_language: Annotated[
+        str, typer.Option(metavar="NAME", help="Such as de, to be shown.")
+    ] = "",
+    arch: Annotated[
+        str, typer.Option(metavar="transformer|recurrent", help="Family of the network.")
+    ] = "transformer",
+    vocab_size: Annotated[
+        int, typer.Option(metavar="N", help="Pieces of the vocabulary, shared by both languages.")
+    ] = 8000,
+    max_length: Annotated[
+        int, typer.Option(metavar="N", help="Most pieces of a sentence, the end token counted.")
+    ] = 256,
+    d_model: Annotated[int, typer.Option(metavar="N", help="Width of a token.")] = 256,
+    layers: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Of the encoder, and of the decoder. [3; recurrent 1]"),
+    ] = None,
+    decoder_layers: Annotated[
+        int | None, typer.Option(metavar="N", help="Transformer: if not as many. [as layers]")
+    ] = None,
+    heads: Annotated[
+        int | None, typer.Option(metavar="N", help="Transformer: attention heads. [4]")
+    ] = None,
+    d_ff: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Transformer: width of feed-forward layers. [2 d-model]"),
+    ] = None,
+    norm: Annotated[
+        str | None, typer.Option(metavar="layer|rms", help="Transformer: normalisation. [layer]")
+    ] = None,
+    post_norm: Annotated[
+        bool,
+        typer.Option("--post-norm", help="Transformer: normalise after sums, not before layers."),
+    ] = False,
+    activation: Annotated[
+        str | None, typer.Option(metavar="relu|swiglu", help="Transformer: feed-forward's. [relu]")
+    ] = None,
+    cell: Annotated[
+        str | None, typer.Option(metavar="tanh|gru|lstm", help="Recurrent: the cell. [gru]")
+    ] = None,
+    one_way: Annotated[
+        bool, typer.Option("--one-way", help="Recurrent: the encoder reads forwards only.")
+    ] = False,
+    attention: Annotated[
+        str | None,
+        typer.Option(
+            metavar="none|dot|scaled_dot|additive",
+            help="Recurrent: how the decoder looks at the source. [additive]",
+        ),
+    ] = None,
+    no_input_feeding: Annotated[
+        bool,
+        typer.Option("--no-input-feeding", help="Recurrent: don't read the last output again."),
+    ] = False,
+    untied: Annotated[
+        bool, typer.Option("--untied", help="Give the output layer weights of its own.")
+    ] = False,
+    dropout: Annotated[
+        float | None,
+        typer.Option(metavar="X", help="Share dropped in training, [0, 1). [0.1; recurrent 0.2]"),
+    ] = None,
+    embeddings: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="First embeddings: a word2vec or GloVe text file."),
+    ] = None,
+    steps: Annotated[int, typer.Option(metavar="N", help="Optimiser steps.")] = 10_000,
+    batch_tokens: Annotated[
+        int, typer.Option(metavar="N", help="Most target tokens a step, padding counted.")
+    ] = 3000,
+    learning_rate: Annotated[float, typer.Option(metavar="X", help="Peak of the schedule.")] = 1e-3,
+    warmup: Annotated[
+        int | None, typer.Option(metavar="N", help="Steps up to the peak. [a tenth, 1,000 at most]")
+    ] = None,
+    label_smoothing: Annotated[
+        float, typer.Option(metavar="X", help="Share of probability for all other pieces.")
+    ] = 0.1,
+    precision: Annotated[
+        str, typer.Option(metavar="fp32|bf16", help="Of products in training.")
+    ] = "fp32",
+    validate_every: Annotated[
+        int, typer.Option(metavar="N", help="Steps between validations.")
+    ] = 500,
+    patience: Annotated[
+        int, typer.Option(metavar="N", help="Stop after N validations without gain; 0 never.")
+    ] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Fixes weights and batches.")] = 0,
+    threads: parameters.Threads = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the run's checkpoint.")
+    ] = False,
+    overwrite: parameters.Overwrite = False,
+) -> None:
+    """Train a translator on sentences and their translations, and its tokenizer with it.
+
+    The weights that translate the validation text best are kept, by BLEU of the search that
+    serves. Needs the extra [train]. A killed run goes on with --resume, and ends with the same
+    weights as an unbroken one.
+    """
+    from foretell.cli.progress import training_progress
+    from foretell.model.fit_translator import fit_translator
+    from foretell.model.translator_config import TranslatorTraining
+
+    choice: Any = precision
+    model = translator_config(
+        arch,
+        shared={
+            "vocab_size": vocab_size,
+            "d_model": d_model,
+            "dropout": dropout,
+            "tied_output": not untied,
+            "max_source_length": max_length,
+            "max_target_length": max_length,
+        },
+        transformer={
+            "--heads": {"num_heads": heads},
+            "--d-ff": {"d_ff": d_ff},
+            "--decoder-layers": {"num_decoder_layers": decoder_layers},
+            "--norm": {"norm": norm},
+            "--post-norm": {"norm_first": False if post_norm else None},
+            "--activation": {"activation": activation},
+        },
+        recurrent={
+            "--cell": {"cell": cell},
+            "--one-way": {"bidirectional": False if one_way else None},
+            "--attention": {"attention": attention},
+            "--no-input-feeding": {"input_feeding": False if no_input_feeding else None},
+        },
+        layers=layers,
+    )
+    training = TranslatorTraining(
+        steps=steps,
+        batch_tokens=batch_tokens,
+        learning_rate=learning_rate,
+        warmup_steps=min(1000, steps // 10) if warmup is None else warmup,
+        label_smoothing=label_smoothing,
+        precision=choice,
+        validate_every=validate_every,
+        patience=patience,
+        seed=seed,
+    )
+    parameters.use_torch_threads(threads)
+    corpus, validation = _corpus(src, tgt), _validation(valid_src, valid_tgt)
+    with training_progress() as progress:
+        summary = fit_translator(
+            corpus,
+            validation=validation,
+            model=model,
+            training=training,
+            run=output,
+            src_language=src_language,
+            tgt_language=tgt_language,
+            make_scorer=None if validation is None else _scorer(validation),
+            embeddings=None if embeddings is None else _embeddings(embeddings, d_model),
+            resume=resume,
+            overwrite=overwrite,
+            progress=progress,
+        )
+    _report(summary)
+
+
+def translator_config(
+    arch: str,
+    *,
+    shared: dict[str, Any],
+    transformer: dict[str, dict[str, Any]],
+    recurrent: dict[str, dict[str, Any]],
+    layers: int | None,
+) -> "TranslatorConfig":
+    """Complete the shape of a model; what was not given (None) is the configuration's own.
+
+    Args:
+        arch: The family.
+        shared: Fields that both families have.
+        transformer: Fields of a Transformer by the option that sets them.
+        recurrent: Likewise.
+        layers: Of the encoder, and of the decoder where its own number is not given.
+
+    Raises:
+        OptionError: The family is unknown, options are of the other one, or out of their range.
+    """
+    from foretell.model.translator_config import RecurrentConfig, TransformerConfig
+
+    families = {"transformer": transformer, "recurrent": recurrent}
+    if arch not in families:
+        raise OptionError(f"--arch is {arch!r}; it must be transformer or recurrent.")
+    problems = [
+        f"{option} is an option of --arch {other}; the model is a {arch} one."
+        for other, options in families.items()
+        for option, fields in options.items()
+        if other != arch and any(value is not None for value in fields.values())
+    ]
+    if problems:
+        raise OptionError(problems)
+    own = {name: value for fields in families[arch].values() for name, value in fields.items()}
+    if arch == "recurrent":
+        return RecurrentConfig(**_given(shared | own | {"num_layers": layers}))
+    own |= {"num_encoder_layers": layers}
+    own["num_decoder_layers"] = own["num_decoder_layers"] or layers
+    own["d_ff"] = own["d_ff"] or 2 * shared["d_model"]
+    return TransformerConfig(**_given(shared | own))
+
+
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _corpus(src: str, tgt: str) -> "Corpus":
+    from foretell.data.lines import read_parallel
+    from foretell.model.fit_translator import Corpus
+
+    pairs = list(read_parallel([src, tgt]))
+    return Corpus([source for source, _ in pairs], [target for _, target in pairs])
+
+
+def _validation(src: str | None, tgt: str | None) -> "Corpus | None":
+    if src is None and tgt is None:
+        return None
+    if src is None or tgt is None:
+        raise OptionError("give --valid-src and --valid-tgt together, or neither.")
+    return _corpus(src, tgt)
+
+
+def _scorer(validation: "Corpus") -> "MakeScorer | None":
+    """Score by BLEU of the search that serves; by the loss alone where sacreBLEU is missing."""
+    if importlib.util.find_spec("sacrebleu") is None:
+        say("sacrebleu is not installed (extra [evaluate]); the loss chooses the best weights")
+        return None
+    from foretell.export.validation import bleu_scorer
+
+    return bleu_scorer(validation)
+
+
+def _embeddings(path: Path, width: int) -> "Embeddings":
+    from foretell.data.embeddings import read_embeddings
+
+    def read(tokenizer: "Tokenizer") -> "np.ndarray":
+        found = read_embeddings(path, tokenizer, width=width)
+        say(f"{found.share_found:.1%} of the pieces start from {path}")
+        return found.vectors
+
+    return read
+
+
+def _report(summary: "TranslatorSummary") -> None:
+    say(
+        f"{summary.num_parameters:,} weights trained on {summary.num_pairs:,} pairs, "
+        f"{summary.vocab_size:,} pieces, in {summary.seconds:,.0f} s -> {summary.run}"
+    )
+    if summary.num_skipped:
+        say(f"{summary.num_skipped:,} pairs left out: blank on a side, or longer than --max-length")

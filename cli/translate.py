@@ -1,0 +1,170 @@
+"""`foretell translate`: a line in, its translation out, computed here or by a server."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from foretell.cli import parameters
+from foretell.cli.messages import at_times, say, say_refused_lines
+
+if TYPE_CHECKING:
+    from foretell.jobs.translate import TranslateJob, TranslateResult
+
+EXAMPLE = "Example: foretell translate in.txt --model models/ende --beam-size 4 --output out.txt"
+_FAILED, _SOME_REFUSED = 1, 3
+
+
+def translate(
+    text: Annotated[
+        str, typer.Argument(metavar="FILE", help="Text, a sentence a line, or - for stdin.")
+    ],
+    model: parameters.Model = None,
+    server: parameters.Server = None,
+    output: Annotated[
+        str, typer.Option(metavar="FILE", help="A line for every line; - is stdout.")
+    ] = "-",
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="text|jsonl",
+            help="The hypotheses of a line with tabs between, or all that is known as JSON.",
+        ),
+    ] = "text",
+    scores: Annotated[
+        bool, typer.Option("--scores", help="Put the score and a tab before each hypothesis.")
+    ] = False,
+    n_best: Annotated[
+        int, typer.Option(metavar="N", help="Hypotheses of each line, the beam's size at most.")
+    ] = 1,
+    beam_size: parameters.BeamSize = 5,
+    length_penalty: parameters.LengthPenalty = 1.0,
+    length_formula: parameters.LengthFormula = "power",
+    min_length: Annotated[
+        int, typer.Option(metavar="N", help="Least tokens, the end token counted.")
+    ] = 0,
+    max_length: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Most tokens, the end token counted. [from the ratio]"),
+    ] = None,
+    max_length_ratio: Annotated[
+        float, typer.Option(metavar="X", help="Most tokens for each piece of the source ...")
+    ] = 2.0,
+    max_length_margin: Annotated[int, typer.Option(metavar="N", help="... and besides.")] = 20,
+    patience: Annotated[
+        float | None,
+        typer.Option(
+            metavar="X", help="Stop when X times the beam have ended. [when none can overtake]"
+        ),
+    ] = None,
+    no_repeat_ngram_size: Annotated[
+        int, typer.Option(metavar="N", help="No N tokens in a row come twice; 0 allows all.")
+    ] = 0,
+    repetition_penalty: Annotated[
+        float, typer.Option(metavar="X", help="Factor on log P of tokens that were there already.")
+    ] = 1.0,
+    ban: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TEXT", help="What may not come; may be given several times."),
+    ] = None,
+    prefix: Annotated[
+        str, typer.Option(metavar="TEXT", help="What every translation starts with.")
+    ] = "",
+    sample: Annotated[
+        bool, typer.Option("--sample", help="Draw at random; needs --beam-size 1.")
+    ] = False,
+    temperature: Annotated[
+        float, typer.Option(metavar="X", help="Of --sample: below 1 bolder, above 1 wilder.")
+    ] = 1.0,
+    top_k: Annotated[
+        int, typer.Option(metavar="K", help="Of --sample: among the K likeliest; 0 among all.")
+    ] = 0,
+    top_p: Annotated[
+        float, typer.Option(metavar="P", help="Of --sample: among the likeliest that hold share P.")
+    ] = 1.0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Of --sample: fixes what is drawn.")] = 0,
+    replace_unknowns: Annotated[
+        bool, typer.Option("--replace-unknowns", help="Copy source words for unknown tokens.")
+    ] = False,
+    truncate: parameters.Truncate = False,
+    attention: Annotated[
+        bool, typer.Option("--attention", help="Put the attention into the JSON.")
+    ] = False,
+    plot_attention: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Draw it for the first four sentences: .png, .svg, .pdf."
+        ),
+    ] = None,
+    chunk_lines: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Lines translated together.")
+    ] = 1024,
+    device: parameters.Device = "auto",
+    threads: parameters.Threads = None,
+    overwrite: parameters.Overwrite = False,
+) -> None:
+    """Translate a text line by line: as many lines out as in, in their order.
+
+    Text is UTF-8. Blank lines stay blank. Lines that can't be translated are left empty and named
+    with their reasons on standard error and in OUTPUT.refused.csv; the exit code is then 3.
+    """
+    from foretell.data.translation import TranslateOptions
+    from foretell.jobs.translate import TranslateJob, run_translate_job
+
+    choice: Any = form
+    formula: Any = length_formula
+    job = TranslateJob(
+        source=text,
+        options=TranslateOptions(
+            beam_size=beam_size,
+            n_best=n_best,
+            length_penalty=length_penalty,
+            length_formula=formula,
+            min_length=min_length,
+            max_length=max_length,
+            max_length_ratio=max_length_ratio,
+            max_length_margin=max_length_margin,
+            patience=patience,
+            no_repeat_ngram_size=no_repeat_ngram_size,
+            repetition_penalty=repetition_penalty,
+            banned=tuple(ban or ()),
+            prefix=prefix,
+            sample=sample,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            seed=seed,
+            replace_unknowns=replace_unknowns,
+            attention=attention,
+            truncate_source=truncate,
+        ),
+        output=None if output == "-" else Path(output),
+        form=choice,
+        scores=scores,
+        plot=plot_attention,
+        chunk_lines=chunk_lines,
+        overwrite=overwrite,
+    )
+    open_door = parameters.translator_door(model, server, device, threads)
+    _report(job, run_translate_job(job, open_door, tell=at_times(say, at_once=False)))
+
+
+def _report(job: "TranslateJob", result: "TranslateResult") -> None:
+    """Tell what became of the job, and set the exit code."""
+    done = result.done
+    written = [str(path) for path in (job.output, job.plot) if path is not None]
+    num_answered = done.num_lines - done.num_refused
+    if num_answered or not done.num_refused:
+        where = f" -> {', '.join(written)}" if written else ""
+        say(f"{num_answered:,} lines translated by {result.where} in {done.seconds:,.1f} s{where}")
+    if result.num_truncated:
+        named = ", ".join(f"{number:,}" for number in result.truncated)
+        more = result.num_truncated - len(result.truncated)
+        say(
+            f"{result.num_truncated:,} lines were cut, their ends are not translated: "
+            f"{named}{f' and {more:,} more; --format jsonl marks them all' if more else ''}"
+        )
+    if done.num_refused:
+        say_refused_lines(done, job.refused_file)
+        raise typer.Exit(_SOME_REFUSED if num_answered else _FAILED)

@@ -1,0 +1,174 @@
+"""A picture of attention: what a translator looked at, source across, target down.
+
+Axes: n pieces of the target, S pieces of the source.
+"""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from foretell.jobs.output import replacing
+
+MAX_PANELS = 4
+_INK, _MUTED = "#1f2933", "#7b8794"
+_TINTS = ("#f6f9fc", "#b9d8ec", "#5ea3cf", "#0b69a3", "#06304d")
+_CELL, _WIDEST = 0.27, 11.0  # inches: the side of a cell, and of the longest side of a panel
+_GAP, _MARGIN, _BAR = 0.45, 0.3, 0.5
+_POINTS = 72  # an inch
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class AttentionPicture:
+    """What is drawn of one sentence.
+
+    Attributes:
+        title: Which sentence it is.
+        source_tokens: Pieces of the source; U+2581 stands before those that start a word.
+        target_tokens: Pieces of the translation.
+        weights: How much each target piece looked at each source piece.
+    """
+
+    title: str
+    source_tokens: tuple[str, ...]
+    target_tokens: tuple[str, ...]
+    weights: Float[np.ndarray, "n S"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Panel:
+    """A picture with its measures in inches."""
+
+    picture: AttentionPicture
+    cell: float
+    font_points: float
+    left: float
+    top: float
+
+    @classmethod
+    def of(cls, picture: AttentionPicture) -> "_Panel":
+        cell = min(_CELL, _WIDEST / max(picture.weights.shape))
+        font_points = max(2.5, min(9.0, 0.55 * cell * _POINTS))
+        left, top = (
+            0.1 + 0.62 * font_points / _POINTS * max(len(_label(token)) for token in tokens)
+            for tokens in (picture.target_tokens, picture.source_tokens)
+        )
+        return cls(picture, cell, font_points, left, top + 0.3)
+
+    @property
+    def width(self) -> float:
+        return self.left + self.cell * len(self.picture.source_tokens)
+
+    @property
+    def height(self) -> float:
+        return self.top + self.cell * len(self.picture.target_tokens)
+
+
+def draw_attention(pictures: Sequence[AttentionPicture], target: Path) -> None:
+    """Draw up to four sentences, a panel each, and write the picture whole or not at all."""
+    from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415  (the extra [plot])
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    panels = [_Panel.of(picture) for picture in pictures[:MAX_PANELS]]
+    rows = [panels[i : i + 2] for i in range(0, len(panels), 2)]
+    heights = [max(panel.height for panel in row) for row in rows]
+    columns = zip_longest(*rows)
+    widths = [max(panel.width for panel in column if panel is not None) for column in columns]
+    width = 2 * _MARGIN + sum(widths) + _GAP * (len(widths) - 1)
+    height = 2 * _MARGIN + sum(heights) + _GAP * (len(heights) - 1) + _BAR
+    figure = Figure(figsize=(width, height))
+    colors = LinearSegmentedColormap.from_list("attention", _TINTS)
+    most = max(float(picture.weights.max()) for picture in pictures[:MAX_PANELS])
+    y, image = height - _MARGIN, None
+    for row, row_height in zip(rows, heights, strict=True):
+        x = _MARGIN
+        for panel, column_width in zip(row, widths, strict=False):
+            box = _box(x + panel.left, y - panel.height, panel, width, height)
+            image = _draw_panel(figure.add_axes(box), panel, colors, most)
+            x += column_width + _GAP
+        y -= row_height + _GAP
+    bar_width = min(2.0, width - 2 * _MARGIN)
+    bar = (
+        (width - _MARGIN - bar_width) / width,
+        (_MARGIN + 0.12) / height,
+        bar_width / width,
+        0.08 / height,
+    )
+    _draw_bar(figure, image, bar, most)
+    with replacing(target, target.suffix) as partial, warnings.catch_warnings():
+        # Letters that the font lacks are drawn as boxes; nobody can do anything about it.
+        warnings.filterwarnings("ignore", message="Glyph")
+        figure.savefig(partial, dpi=160, facecolor="white")
+
+
+def _box(
+    x: float, y: float, panel: _Panel, width: float, height: float
+) -> tuple[float, float, float, float]:
+    """Place a panel's cells: left, bottom, width and height as shares of the figure."""
+    num_rows, num_columns = panel.picture.weights.shape
+    return (
+        x / width,
+        y / height,
+        num_columns * panel.cell / width,
+        num_rows * panel.cell / height,
+    )
+
+
+def _label(token: str) -> str:
+    """A word's first piece as it reads, a dot before any other."""
+    text = token.removeprefix("\u2581") if token.startswith("\u2581") else f"·{token}"
+    return text if len(text) <= 20 else text[:19] + "…"
+
+
+def _draw_panel(axes: Any, panel: _Panel, colors: Any, most: float) -> Any:
+    picture = panel.picture
+    num_rows, num_columns = picture.weights.shape
+    image = axes.pcolormesh(
+        np.arange(num_columns + 1),
+        np.arange(num_rows + 1),
+        picture.weights,
+        cmap=colors,
+        vmin=0,
+        vmax=most,
+        edgecolors="white",
+        linewidth=min(1.2, 4 * panel.cell),
+    )
+    axes.invert_yaxis()
+    axes.xaxis.tick_top()
+    text: dict[str, Any] = {"fontsize": panel.font_points, "color": _INK, "parse_math": False}
+    axes.set_xticks(
+        np.arange(num_columns) + 0.5,
+        [_label(token) for token in picture.source_tokens],
+        rotation=90,
+        **text,
+    )
+    axes.set_yticks(
+        np.arange(num_rows) + 0.5, [_label(token) for token in picture.target_tokens], **text
+    )
+    axes.tick_params(length=0, pad=3)
+    axes.spines[:].set_visible(False)
+    axes.annotate(
+        picture.title,
+        (0, 1),
+        xytext=(-panel.left * _POINTS, (panel.top - 0.15) * _POINTS),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        color=_MUTED,
+        fontsize=9,
+        parse_math=False,
+    )
+    return image
+
+
+def _draw_bar(figure: Any, image: Any, box: tuple[float, float, float, float], most: float) -> None:
+    axes = figure.add_axes(box)
+    bar = figure.colorbar(image, cax=axes, orientation="horizontal", ticks=[0, most])
+    bar.outline.set_visible(False)
+    bar.ax.set_xticklabels(["0", f"{most:.2f}"])
+    bar.ax.tick_params(length=0, labelsize=8, colors=_MUTED, pad=3)
+    bar.ax.set_title("attention", fontsize=8, color=_MUTED, pad=3)

@@ -1,0 +1,117 @@
+"""What every job over lines does: ask for those that can be read, write an answer for each."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from foretell.data.translation import RefusedSentencesError
+from foretell.jobs.line_output import RefusedLine, RefusedLines, line_writer, refused_file
+
+
+class Numbered(Protocol):
+    """A line, or lines of several files that belong together."""
+
+    @property
+    def number(self) -> int:
+        """Its place, from 1."""
+
+    @property
+    def problem(self) -> str | None:
+        """Why it can't be read; None where it can."""
+
+
+L = TypeVar("L", bound=Numbered)
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LinesDone:
+    """What became of a job over lines.
+
+    Attributes:
+        num_lines: Lines of the input, and so of the output.
+        num_refused: Those among them that got no answer.
+        refused: The first of these, with their reasons.
+        seconds: How long it took.
+    """
+
+    num_lines: int
+    num_refused: int
+    refused: tuple[RefusedLine, ...]
+    seconds: float
+
+
+class _NothingAnsweredError(Exception):
+    """Leaves an output as it was."""
+
+
+def answer_lines(
+    chunks: Iterable[list[L]],
+    answer: Callable[[list[L]], Iterable[tuple[str, RefusedLine | None]]],
+    output: Path | None,
+    *,
+    tell: Callable[[str], None] | None = None,
+) -> LinesDone:
+    """Write a line for every line, in their order.
+
+    Args:
+        chunks: The lines of the input.
+        answer: Yields for each line of a chunk what to write, and why it was refused if it was.
+        output: See `line_writer`; refused lines go to `refused_file(output)`. Where every line is
+            refused the output stays as it was.
+        tell: Called with what has been done.
+    """
+    start = time.perf_counter()
+    num_lines = 0
+    with (
+        RefusedLines(refused_file(output)) as refused,
+        suppress(_NothingAnsweredError),
+        line_writer(output) as write,
+    ):
+        for chunk in chunks:
+            texts = []
+            for text, refusal in answer(chunk):
+                texts.append(text)
+                if refusal is not None:
+                    refused.add(refusal)
+            write("".join(f"{text}\n" for text in texts))
+            num_lines += len(texts)
+            if tell is not None:
+                tell(f"{num_lines:,} lines done")
+        if 0 < num_lines == refused.count:
+            raise _NothingAnsweredError
+    return LinesDone(
+        num_lines=num_lines,
+        num_refused=refused.count,
+        refused=tuple(refused.first),
+        seconds=time.perf_counter() - start,
+    )
+
+
+def ask(lines: Sequence[L], call: Callable[[list[L]], Sequence[A]]) -> list[A | RefusedLine]:
+    """Get an answer for each line; a refusal holds the place of those that got none.
+
+    Args:
+        lines: Lines, some of which may be unreadable.
+        call: Answers the readable ones, or raises RefusedSentencesError.
+    """
+    readable = [line for line in lines if line.problem is None]
+    refused: dict[int, str] = {}
+    answers: Sequence[A] = ()
+    try:
+        if readable:
+            answers = call(readable)
+    except RefusedSentencesError as error:
+        answers = error.answers
+        refused = {refusal.position: refusal.reason for refusal in error.refusals}
+    remaining = iter(
+        RefusedLine(line.number, refused[place]) if place in refused else answers[place]
+        for place, line in enumerate(readable)
+    )
+    return [
+        next(remaining) if line.problem is None else RefusedLine(line.number, line.problem)
+        for line in lines
+    ]
