@@ -1,0 +1,106 @@
+"""What a sentence's options forbid, punish and demand of the next token.
+
+Axes: K live hypotheses of one sentence, n tokens of each, V vocabulary, N candidates, m places.
+"""
+
+import numpy as np
+from jaxtyping import Float32, Int64
+
+from foretell.data.text import EOS, UNK
+from foretell.runtime.candidates import Candidates, highest, num_considered
+from foretell.runtime.hypotheses import SearchRequest, Sentence
+from foretell.runtime.sampling import draw
+
+
+def looks_back(request: SearchRequest) -> bool:
+    """Whether what is forbidden depends on more than the place: `banned_places` has to be asked."""
+    return bool(request.options.no_repeat_ngram_size or request.banned)
+
+
+def needs_log_probs(request: SearchRequest, position: int) -> bool:
+    """Whether the next token is chosen by more than the decoder's best candidates."""
+    options = request.options
+    return options.sample or options.repetition_penalty != 1.0 or position < len(request.prefix)
+
+
+def banned_places(
+    request: SearchRequest, tokens: Int64[np.ndarray, "K n"], vocab_size: int
+) -> Int64[np.ndarray, " m"]:
+    """Find what would complete a banned sequence or an n-gram that a hypothesis holds already.
+
+    Args:
+        request: Of the sentence.
+        tokens: Of each live hypothesis, its own: each has its own past.
+        vocab_size: V.
+
+    Returns:
+        beam · V + token, each once, rising.
+    """
+    length = tokens.shape[1]
+    places = [np.empty(0, dtype=np.int64)]
+    size = request.options.no_repeat_ngram_size
+    if 0 < size <= length:
+        ngrams = np.lib.stride_tricks.sliding_window_view(tokens, size, axis=1)  # [K n-size+1 size]
+        tails = tokens[:, None, length - size + 1 :]
+        beams, starts = np.nonzero((ngrams[..., :-1] == tails).all(axis=-1))
+        places.append(beams * vocab_size + ngrams[beams, starts, -1])
+    for *head, last in request.banned:
+        if len(head) <= length:
+            tails = tokens[:, length - len(head) :]
+            beams = np.flatnonzero((tails == np.array(head, dtype=np.int64)).all(axis=1))
+            places.append(beams * vocab_size + last)
+    return np.unique(np.concatenate(places))
+
+
+def own_candidates(
+    sentence: Sentence,
+    scores: Float32[np.ndarray, " K"],
+    tokens: Int64[np.ndarray, "K n"],
+    log_probs: Float32[np.ndarray, "K V"],
+) -> Candidates:
+    """Choose candidates out of the whole distribution, where the decoder's best won't do.
+
+    Args:
+        sentence: What is asked for.
+        scores: Of its live hypotheses, as the decoder got them.
+        tokens: What they hold.
+        log_probs: By the model.
+
+    Returns:
+        A batch of one sentence, ordered as a decoder does.
+    """
+    request, options = sentence.request, sentence.request.options
+    num_live, length = tokens.shape
+    vocab_size = log_probs.shape[1]
+    gains = log_probs.copy()
+    if options.repetition_penalty != 1.0:
+        held = np.zeros(gains.shape, dtype=bool)
+        held[np.arange(num_live)[:, None], tokens] = True
+        gains[held] *= np.float32(options.repetition_penalty)
+
+    if length < len(request.prefix):
+        places = np.arange(num_live) * vocab_size + request.prefix[length]
+    else:
+        _forbid(gains, request, tokens)
+        if options.sample and np.any(gains > -np.inf):
+            places = np.array([draw(gains[0], options, sentence.generator)])
+        else:
+            count = min(num_considered(options.beam_size), gains.size)
+            places = highest((scores[:, None] + gains).ravel(), count)
+    return Candidates(places[None], log_probs.ravel()[places][None], gains.ravel()[places][None])
+
+
+def _forbid(
+    gains: Float32[np.ndarray, "K V"], request: SearchRequest, tokens: Int64[np.ndarray, "K n"]
+) -> None:
+    """Set what may not be to -inf; where nothing is left, the end may be, as a last resort."""
+    options = request.options
+    length = tokens.shape[1]
+    ends = gains[:, EOS].copy()
+    if length + 1 < options.min_length:
+        gains[:, EOS] = -np.inf
+    if not options.replace_unknowns:
+        gains[:, UNK] = -np.inf
+    gains.ravel()[banned_places(request, tokens, gains.shape[1])] = -np.inf
+    if not np.any(gains > -np.inf):
+        gains[:, EOS] = ends
