@@ -54,7 +54,7 @@ def attend(
     if q.dtype == torch.bfloat16 and not q.is_cuda:
         # Torch's fused kernel goes backward five times as slowly as these products here.
         scores = (q * q.shape[-1] ** -0.5) @ k.transpose(2, 3)  # [B H T S]
-        mixed = masked_softmax(scores.to(torch.float32), mask).to(v.dtype) @ v
+        mixed: Tensor = masked_softmax(scores.to(torch.float32), mask).to(v.dtype) @ v
     else:
         mixed = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)  # [B H T D]
     return mixed.transpose(1, 2).reshape(batch, steps, channels)

@@ -37,7 +37,7 @@ def train(name: str, threads: int) -> None:
         "transformer": (
             TransformerConfig(vocab_size=6000, d_model=256, d_ff=512, num_heads=4, dropout=0.25),
             TranslatorTraining(
-                steps=6500,
+                steps=5200,
                 warmup_steps=400,
                 learning_rate=1e-3,
                 precision="bf16",
@@ -46,9 +46,9 @@ def train(name: str, threads: int) -> None:
             ),
         ),
         "recurrent": (
-            RecurrentConfig(vocab_size=6000, d_model=320, dropout=0.4),
+            RecurrentConfig(vocab_size=6000, d_model=320, dropout=0.3),
             TranslatorTraining(
-                steps=4200,
+                steps=3400,
                 warmup_steps=400,
                 learning_rate=1e-3,
                 precision="bf16",
