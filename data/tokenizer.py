@@ -41,11 +41,8 @@ class Tokenizer:
             BundleError: It is none, or not one that `train_tokenizer` makes; all reasons are told.
         """
         self._model = model
-        self._processor = _processor(model)
-        self.vocab_size: int = self._processor.vocab_size()
-        self._pieces: list[str] = [
-            self._processor.id_to_piece(token) for token in range(self.vocab_size)
-        ]
+        self._processor, self._pieces = _read(model)
+        self.vocab_size: int = len(self._pieces)
         bytes_ = [token for token in range(self.vocab_size) if self._processor.is_byte(token)]
         self.byte_fallback = bool(bytes_)
         self._surfaces = [piece.replace(_SPACE, " ").encode() for piece in self._pieces]
@@ -127,7 +124,7 @@ class Tokenizer:
         text = normalise(codecs.getincrementaldecoder("utf-8")("replace").decode(joined))
         for place in range(len(text) - 1, 0, -1):
             if text[place] == " " or (text[place - 1] not in _JOINERS and _is_word(text[place])):
-                return text[:place]
+                return text[:place].rstrip(" ")
         return ""
 
     def pieces(self, ids: Sequence[int]) -> tuple[str, ...]:
@@ -189,14 +186,13 @@ def _is_word(character: str) -> bool:
     return wide and unicodedata.category(character) not in ("Mn", "Mc", "Sk")
 
 
-def _processor(model: bytes) -> sentencepiece.SentencePieceProcessor:
+def _read(model: bytes) -> tuple[sentencepiece.SentencePieceProcessor, list[str]]:
     processor = sentencepiece.SentencePieceProcessor()
     try:
         processor.LoadFromSerializedProto(model)
-    except RuntimeError as error:
+        pieces = [processor.id_to_piece(token) for token in range(processor.vocab_size())]
+    except (RuntimeError, UnicodeDecodeError) as error:
         raise BundleError("this is no SentencePiece model, or a damaged one.") from error
-    if not model or not processor.vocab_size():
-        raise BundleError("this is an empty SentencePiece model.")
     found = [processor.pad_id(), processor.bos_id(), processor.eos_id(), processor.unk_id()]
     problems = []
     if found != [PAD, BOS, EOS, UNK]:
@@ -211,4 +207,4 @@ def _processor(model: bytes) -> sentencepiece.SentencePieceProcessor:
         )
     if problems:
         raise BundleError(problems)
-    return processor
+    return processor, pieces
