@@ -53,11 +53,11 @@ def translate(
     ] = 2.0,
     max_length_margin: Annotated[int, typer.Option(metavar="N", help="... and besides.")] = 20,
     patience: Annotated[
-        float | None,
+        float,
         typer.Option(
-            metavar="X", help="Stop when X times the beam have ended. [when none can overtake]"
+            metavar="X", help="Stop when X times the beam have ended; inf: when none can overtake."
         ),
-    ] = None,
+    ] = 1.0,
     no_repeat_ngram_size: Annotated[
         int, typer.Option(metavar="N", help="No N tokens in a row come twice; 0 allows all.")
     ] = 0,

@@ -42,8 +42,9 @@ class TranslateOptions:
             holds in any case.
         max_length_ratio: See `max_length`.
         max_length_margin: See `max_length`.
-        patience: None searches until no live hypothesis can overtake the `n_best` best ended ones.
-            A number p stops once ceil(p · beam_size) hypotheses have ended, if that is earlier.
+        patience: The search stops once ceil(patience · beam_size) hypotheses have ended, or once no
+            live one can overtake the `n_best` best ended ones. Infinity leaves the second rule
+            alone: nothing better can be found with this beam, at about three times the steps.
         no_repeat_ngram_size: No n-gram of this many tokens occurs twice; 0 allows all.
         repetition_penalty: The log probability of a token that the hypothesis holds already is
             multiplied by this, 1 or more; the reported probabilities stay the model's own.
@@ -69,7 +70,7 @@ class TranslateOptions:
     max_length: int | None = None
     max_length_ratio: float = 2.0
     max_length_margin: int = 20
-    patience: float | None = None
+    patience: float = 1.0
     no_repeat_ngram_size: int = 0
     repetition_penalty: float = 1.0
     banned: tuple[str, ...] = ()
@@ -100,7 +101,7 @@ class TranslateOptions:
             repetition_penalty=(self.repetition_penalty, 1.0, 1000.0),
             temperature=(self.temperature, 1e-3, 1000.0),
             top_p=(self.top_p, 1e-9, 1.0),
-            patience=(1.0 if self.patience is None else self.patience, 1e-9, 1000.0),
+            patience=(1.0 if self.patience == math.inf else self.patience, 1e-9, 1000.0),
         )
         if self.length_formula not in ("power", "gnmt"):
             problems.append(f"length_formula is {self.length_formula!r}; expected power or gnmt.")

@@ -6,6 +6,7 @@ Axes: n tokens of a hypothesis, S pieces of its source; n1 log probabilities, th
 import math
 from bisect import insort
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float32, Int64
@@ -89,7 +90,6 @@ class Sentence:
         row: Its place among the requests of the search.
         request: What is asked for.
         source_length: Its pieces.
-        generator: What its tokens are drawn from, shared with no other sentence.
         bar: The score that a live hypothesis must be able to pass, or nothing follows it: -inf
             while fewer than `n_best` have ended, inf once no more are wanted.
         num_told: How many tokens of it a stream was told.
@@ -100,8 +100,6 @@ class Sentence:
         self.row = row
         self.request = request
         self.source_length = source_length
-        seed = np.random.SeedSequence(options.seed, spawn_key=(request.place,))
-        self.generator = np.random.Generator(np.random.PCG64(seed))
         self.bar = -math.inf
         self.num_told = 0
         self._ended: list[FoundHypothesis] = []  # the best first, at most n_best
@@ -109,7 +107,15 @@ class Sentence:
         self._num_ended = 0
         # Greedy search takes the most probable token, be it the end; a wider one looks further.
         patience = 1.0 if options.beam_size == 1 else options.patience
-        self._most_ended = math.inf if patience is None else math.ceil(patience * options.beam_size)
+        most = patience * options.beam_size
+        self._most_ended = math.ceil(most) if math.isfinite(most) else math.inf
+
+    @cached_property
+    def generator(self) -> np.random.Generator:
+        """What its tokens are drawn from, shared with no other sentence."""
+        request = self.request
+        seed = np.random.SeedSequence(request.options.seed, spawn_key=(request.place,))
+        return np.random.Generator(np.random.PCG64(seed))
 
     @property
     def answer(self) -> list[FoundHypothesis]:
