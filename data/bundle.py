@@ -41,6 +41,7 @@ __all__ = [
     "TranslatorSpec",
     "bundle_versions",
     "read_bundle",
+    "read_manifest",
     "resolve_bundle",
     "write_bundle",
 ]
@@ -104,8 +105,23 @@ def read_bundle(path: str | os.PathLike[str]) -> Bundle:
         BundleError: It is missing, incomplete or damaged; every such file is named.
     """
     folder = _folder(path)
+    manifest = read_manifest(folder)
+    found = [_problem(folder, name, entry) for name, entry in manifest.files.items()]
+    problems = [f"bundle {folder}: {problem}" for problem in found if problem is not None]
+    if problems:
+        raise BundleError([*problems, "Copy the bundle again, whole, or export the model again."])
+    return Bundle(folder, manifest)
+
+
+def read_manifest(path: str | os.PathLike[str]) -> Manifest:
+    """Read what a bundle says of itself; the files it lists may be missing or damaged.
+
+    Raises:
+        BundleError: The manifest is missing, incomplete or damaged.
+    """
+    folder = _folder(path)
     try:
-        manifest = Manifest.from_json(_manifest_text(folder / MANIFEST_FILE))
+        return Manifest.from_json(_manifest_text(folder / MANIFEST_FILE))
     except FileNotFoundError as error:
         raise BundleError(
             f"bundle {folder}: {MANIFEST_FILE} is missing; this is no bundle, or half of one."
@@ -114,11 +130,6 @@ def read_bundle(path: str | os.PathLike[str]) -> Bundle:
         raise BundleError(f"bundle {folder}: {MANIFEST_FILE} can't be read ({error}).") from error
     except BundleError as error:
         raise BundleError([f"bundle {folder}: {problem}" for problem in error.problems]) from error
-    found = [_problem(folder, name, entry) for name, entry in manifest.files.items()]
-    problems = [f"bundle {folder}: {problem}" for problem in found if problem is not None]
-    if problems:
-        raise BundleError([*problems, "Copy the bundle again, whole, or export the model again."])
-    return Bundle(folder, manifest)
 
 
 def resolve_bundle(path: str | os.PathLike[str]) -> Path:

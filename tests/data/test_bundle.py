@@ -24,6 +24,7 @@ from foretell.data.bundle import (
     TranslatorSpec,
     bundle_versions,
     read_bundle,
+    read_manifest,
     resolve_bundle,
     write_bundle,
 )
@@ -346,6 +347,14 @@ class TestReading:
         read = read_bundle("1")
         monkeypatch.chdir(tmp_path)
         assert (read.path / GRAPH).is_file()
+
+    def test_the_manifest_alone_tells_what_a_damaged_bundle_was(self, bundle: Bundle) -> None:
+        """Which loader a bundle needs must be known before gigabytes are hashed."""
+        (bundle.path / GRAPH).unlink()
+        assert read_manifest(bundle.path) == bundle.manifest
+        (bundle.path / MANIFEST_FILE).unlink()
+        with pytest.raises(BundleError, match=r"manifest\.json is missing"):
+            read_manifest(bundle.path)
 
     @pytest.mark.parametrize("size", [0, 1, 512, 1023])
     def test_a_file_cut_short_is_incomplete(self, bundle: Bundle, size: int) -> None:
