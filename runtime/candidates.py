@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
 
-from foretell.data.text import EOS, PAD
+from foretell.data.text import EOS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,10 +56,10 @@ class Choice:
     """What a step has chosen; live beams come first and fall in their sums.
 
     Attributes:
-        parents: Which beam of the step before each beam continues; 0 for a dead one.
-        tokens: What it continues with; pad for a dead one.
+        parents: Which beam of the step before each beam continues.
+        tokens: What it continues with.
         log_probs: log P of that by the model alone.
-        sums: What hypotheses are ranked by; -inf for a dead one.
+        sums: What hypotheses are ranked by; -inf for a dead beam, which holds any tokens.
         ended_rows: The sentence of each hypothesis that ends, the better ones of it first.
         ended_parents: The beam that ends.
         ended_log_probs: log P of the end.
@@ -99,7 +99,7 @@ def choose(
     candidates: Candidates,
     sums: Float64[np.ndarray, "B K0"],
     beam_sizes: Int64[np.ndarray, " B"],
-    num_considered: Int64[np.ndarray, " B"],
+    considered: Int64[np.ndarray, " B"],
     *,
     vocab_size: int,
     width: int,
@@ -114,7 +114,7 @@ def choose(
         candidates: In the decoder's order.
         sums: Of the beams so far; -inf for a dead one.
         beam_sizes: Of each sentence.
-        num_considered: Candidates that are looked at.
+        considered: How many candidates are looked at.
         vocab_size: V.
         width: Beams to return for each sentence, K.
     """
@@ -122,30 +122,27 @@ def choose(
         candidates = candidates.padded(width)
     rows = np.arange(len(sums))[:, None]
     allowed = candidates.gains > -np.inf
-    allowed &= allowed.cumsum(axis=1) <= num_considered[:, None]
+    allowed &= allowed.cumsum(axis=1) <= considered[:, None]
     parents, tokens = np.divmod(candidates.places, vocab_size)
     totals = np.where(allowed, sums[rows, parents] + candidates.gains, -np.inf)
 
     order = np.lexsort((candidates.places, -totals))
-    parents, tokens, totals = parents[rows, order], tokens[rows, order], totals[rows, order]
-    log_probs, allowed = candidates.log_probs[rows, order], allowed[rows, order]
-
-    is_end = tokens == EOS
-    ends = is_end & allowed
-    ends &= np.arange(ends.shape[1]) < beam_sizes[:, None]
+    allowed, is_end = allowed[rows, order], (tokens == EOS)[rows, order]
+    ends = allowed & is_end & (np.arange(order.shape[1]) < beam_sizes[:, None])
     goes = allowed & ~is_end
     goes &= goes.cumsum(axis=1) <= beam_sizes[:, None]
-    ended_rows, ended = np.nonzero(ends)
 
     front = np.argsort(~goes, axis=1, kind="stable")[:, :width]
-    live = goes[rows, front]
+    live = order[rows, front]
+    ended_rows, ended = np.nonzero(ends)
+    ended = order[ended_rows, ended]
     return Choice(
-        parents=np.where(live, parents[rows, front], 0),
-        tokens=np.where(live, tokens[rows, front], PAD),
-        log_probs=np.where(live, log_probs[rows, front], np.float32(0)),
-        sums=np.where(live, totals[rows, front], -np.inf),
+        parents=parents[rows, live],
+        tokens=tokens[rows, live],
+        log_probs=candidates.log_probs[rows, live],
+        sums=np.where(goes[rows, front], totals[rows, live], -np.inf),
         ended_rows=ended_rows,
         ended_parents=parents[ended_rows, ended],
-        ended_log_probs=log_probs[ended_rows, ended],
+        ended_log_probs=candidates.log_probs[ended_rows, ended],
         ended_sums=totals[ended_rows, ended],
     )

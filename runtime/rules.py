@@ -87,12 +87,14 @@ class Rules:
             return Candidates.none(len(positions))
         tokens = places % vocab_size
         is_end = tokens == EOS
-        forbidden: Bool[np.ndarray, "B N"] = is_end & self._too_early(positions)[:, None]
-        forbidden |= (tokens == UNK) & self.bans_unknown[:, None]
+        forbidden = (tokens == UNK) & self.bans_unknown[:, None]
+        too_early = self._too_early(positions)
+        if too_early.any():
+            forbidden |= is_end & too_early[:, None]
         for row, of_row in banned.items():
-            forbidden[row] |= np.isin(places[row], of_row)
+            np.logical_or(forbidden[row], np.isin(places[row], of_row), out=forbidden[row])
         gains = np.where(forbidden, np.float32(-np.inf), log_probs)
-        stuck = ~(gains > -np.inf).any(axis=1)
+        stuck = ~np.any(gains > -np.inf, axis=1)
         if stuck.any():
             gains = np.where(stuck[:, None] & is_end, log_probs, gains)
         return Candidates(places, log_probs, gains)
