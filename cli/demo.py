@@ -98,11 +98,11 @@ def _export(run: Path, bundle: Path) -> None:
 
 def _ask(models: Path, past: "pd.DataFrame") -> "pd.DataFrame":
     from foretell.client import Client
-    from foretell.runtime import load
+    from foretell.runtime import load_forecaster
 
     with _server(models) as address, Client(address) as client:
         answer = client.forecast(past, _HORIZON, level=_INTERVALS)
-    here = load(models / _MODEL).forecast(past, _HORIZON, level=_INTERVALS)
+    here = load_forecaster(models / _MODEL).forecast(past, _HORIZON, level=_INTERVALS)
     if not answer.equals(here):
         raise ForetellError("the server and this process gave different numbers; please report it.")
     say(f"    {address} answered; in this process the numbers are the same to the last bit")

@@ -59,7 +59,7 @@ def forecaster(
     from foretell.jobs.doors import with_covariates
     from foretell.jobs.evaluation import evaluate
     from foretell.jobs.output import check_stdout
-    from foretell.runtime import load
+    from foretell.runtime import load_forecaster
 
     check_stdout()
     options = ForecastOptions.from_call(
@@ -67,7 +67,7 @@ def forecaster(
     )
     columns = Columns(unique_id=id_col, ds=time_col, y=target_col, time_zone=time_zone)
     csv = parameters.csv_format(separator, decimal, date_format)
-    loaded = load(model, device=device, threads=threads)
+    loaded = load_forecaster(model, device=device, threads=threads)
     if loaded.manifest.forecaster is not None:
         columns = with_covariates(columns, loaded.manifest.forecaster)
     found = evaluate(

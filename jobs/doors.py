@@ -13,7 +13,7 @@ from foretell.client import Client
 from foretell.client.models import forecaster_of
 from foretell.data.bundle import ForecasterSpec
 from foretell.data.options import Columns
-from foretell.runtime import load
+from foretell.runtime import load_forecaster
 
 
 class Forecast(Protocol):
@@ -70,10 +70,10 @@ def local_door(model: Path, *, device: str = "auto", threads: int | None = None)
     """Load a model into this process.
 
     Raises:
-        BundleError: It can't be loaded.
+        BundleError: It can't be loaded, or is no forecaster.
         DeviceError: The device can't be had.
     """
-    forecaster = load(model, device=device, threads=threads)
+    forecaster = load_forecaster(model, device=device, threads=threads)
     spec = forecaster.manifest.forecaster
     assert spec is not None  # a Forecaster refuses bundles that hold none
     yield Door(forecast=forecaster.forecast, where=forecaster.provider, spec=spec)

@@ -10,9 +10,8 @@ from typing import Protocol
 from foretell.client import Client
 from foretell.client.models import translator_of
 from foretell.data.bundle import TranslatorSpec
-from foretell.data.errors import ForetellError
 from foretell.data.translation import PairScore, TranslateOptions, Translation
-from foretell.runtime import Translator, load
+from foretell.runtime import load_translator
 
 
 class Translate(Protocol):
@@ -53,13 +52,10 @@ def local_translator(
     """Load a translator into this process.
 
     Raises:
-        BundleError: It can't be loaded.
+        BundleError: It can't be loaded, or is no translator.
         DeviceError: The device can't be had.
-        ForetellError: It is a forecaster.
     """
-    translator = load(model, device=device, threads=threads)
-    if not isinstance(translator, Translator):
-        raise ForetellError(f"{model} is a forecaster, which foretell forecast takes.")
+    translator = load_translator(model, device=device, threads=threads)
     spec = translator.manifest.translator
     assert spec is not None  # a Translator refuses bundles that hold none
     yield TranslatorDoor(

@@ -1,4 +1,4 @@
-"""Doors and forecasters without a model: their answers are known beforehand."""
+"""Doors, forecasters and translators without a model: their answers are known beforehand."""
 
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -7,12 +7,24 @@ import numpy as np
 import pytest
 
 from foretell.data.answers import forecast_table, raise_refused, warn_unused
-from foretell.data.bundle import ForecasterSpec
+from foretell.data.bundle import ForecasterSpec, TranslatorSpec
 from foretell.data.options import Columns, ForecastOptions
 from foretell.data.panel import PanelForecast
 from foretell.data.regular import regularise
 from foretell.data.rows import read_future_rows, read_rows
+from foretell.data.text import is_copied, normalise
+from foretell.data.translation import (
+    Hypothesis,
+    PairScore,
+    RefusedSentencesError,
+    SentenceRefusal,
+    TranslateOptions,
+    Translation,
+)
 from foretell.jobs.doors import Door
+from foretell.jobs.translator_doors import TranslatorDoor
+
+MOST_WORDS = 10
 
 
 def spec(**changes):
@@ -115,3 +127,96 @@ class StandIn:
 @pytest.fixture
 def stand_in():
     return StandIn
+
+
+class Backwards:
+    """Answers each sentence with its words in reverse; more than ten are refused.
+
+    Attributes:
+        asked: The sentences and options of every call.
+    """
+
+    def __init__(self, *, has_attention=True):
+        self.asked = []
+        self.has_attention = has_attention
+
+    def translate(self, sentences, options):
+        options = [options] * len(sentences) if isinstance(options, TranslateOptions) else options
+        assert len(options) == len(sentences)
+        self.asked.append((list(sentences), options))
+        answers, refusals = [], []
+        for place, (text, chosen) in enumerate(zip(sentences, options, strict=True)):
+            words = normalise(text).split(" ")
+            if len(words) > MOST_WORDS and not chosen.truncate_source:
+                reason = f"it has {len(words)} words; the model reads {MOST_WORDS}."
+                refusals.append(SentenceRefusal(place, reason))
+                answers.append(None)
+            else:
+                answers.append(self._answer(text, words, chosen))
+        if refusals:
+            raise RefusedSentencesError(refusals, answers)
+        return answers
+
+    def _answer(self, text, words, options):
+        if is_copied(text):
+            return Translation(hypotheses=(Hypothesis(text=text),), copied=bool(normalise(text)))
+        read = words[:MOST_WORDS]
+        weights = np.eye(len(read), dtype=np.float32)[::-1]
+        hypotheses = [
+            Hypothesis(
+                text=" ".join(reversed(read)) + f" {rank}" * (rank > 0),
+                tokens=tuple(f"\u2581{word}" for word in reversed(read)),
+                token_log_probs=(-0.5,) * (len(read) + 1),
+                log_prob=-0.5 * (len(read) + 1) - rank,
+                score=-0.5 - rank,
+                attention=weights if options.attention and self.has_attention else None,
+            )
+            for rank in range(options.n_best)
+        ]
+        return Translation(
+            hypotheses=tuple(hypotheses),
+            source_tokens=tuple(f"\u2581{word}" for word in read),
+            truncated=len(words) > MOST_WORDS,
+        )
+
+    def score(self, pairs):
+        self.asked.append(list(pairs))
+        answers = [
+            None
+            if tgt == "?"
+            else PairScore(
+                tokens=tuple(tgt.split()),
+                token_log_probs=(-1.0,) * (len(tgt.split()) + 1),
+                log_prob=-1.0 * (len(tgt.split()) + 1),
+                score=-1.0,
+            )
+            for _, tgt in pairs
+        ]
+        refusals = [
+            SentenceRefusal(place, "the target is too long.")
+            for place, answer in enumerate(answers)
+            if answer is None
+        ]
+        if refusals:
+            raise RefusedSentencesError(refusals, answers)
+        return answers
+
+    @contextmanager
+    def door(self):
+        yield TranslatorDoor(
+            translate=self.translate,
+            score=self.score,
+            where="Backwards",
+            spec=TranslatorSpec(
+                arch="transformer",
+                vocab_size=100,
+                max_source_length=MOST_WORDS + 1,
+                max_target_length=MOST_WORDS + 1,
+                has_attention=self.has_attention,
+            ),
+        )
+
+
+@pytest.fixture(scope="session")
+def backwards():
+    return Backwards
