@@ -1,19 +1,21 @@
-"""What runs: ONNX sessions, batching, and forecasts in the caller's own process. No torch.
+"""What runs: ONNX sessions, batches, search; forecasts and translations in the caller's process.
 
-`from foretell.runtime import load; load("models/demand").forecast(df, horizon=24)`
+`from foretell.runtime import load; load("models/demand").forecast(df, horizon=24)`. No torch.
 """
 
 import os
 
+from foretell.data.bundle import read_bundle, resolve_bundle
 from foretell.runtime.forecaster import Forecaster
+from foretell.runtime.translator import Translator
 
-__all__ = ["Forecaster", "load"]
+__all__ = ["Forecaster", "Translator", "load", "load_forecaster", "load_translator"]
 
 
 def load(
     path: str | os.PathLike[str], *, device: str = "auto", threads: int | None = None
-) -> Forecaster:
-    """Load a model for use in this process.
+) -> Forecaster | Translator:
+    """Load a model of any kind for use in this process.
 
     Args:
         path: A bundle's folder, or a model's folder, whose newest version is taken.
@@ -21,8 +23,25 @@ def load(
         threads: Compute threads; None takes the cores that this process may use.
 
     Raises:
-        BundleError: The bundle is missing, incomplete, damaged, or holds no forecaster.
+        BundleError: The bundle is missing, incomplete or damaged.
         DeviceError: CUDA was asked for and can't be had.
         OptionError: `device` or `threads` is none that there is.
     """
+    bundle = read_bundle(resolve_bundle(path))
+    if bundle.manifest.kind == "forecaster":
+        return Forecaster(bundle, device=device, threads=threads)
+    return Translator(bundle, device=device, threads=threads)
+
+
+def load_forecaster(
+    path: str | os.PathLike[str], *, device: str = "auto", threads: int | None = None
+) -> Forecaster:
+    """Load a forecaster; as `load`, but a `BundleError` where it is a translator."""
     return Forecaster(path, device=device, threads=threads)
+
+
+def load_translator(
+    path: str | os.PathLike[str], *, device: str = "auto", threads: int | None = None
+) -> Translator:
+    """Load a translator; as `load`, but a `BundleError` where it is a forecaster."""
+    return Translator(path, device=device, threads=threads)

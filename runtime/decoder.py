@@ -41,6 +41,7 @@ class OnnxDecoder:
     """The graphs of a translator. Many threads may use them at once, each with its own states.
 
     Attributes:
+        spec: What the model was trained for.
         vocab_size: Number of token ids, V.
         has_attention: Whether attention weights can be had.
         session: The decoder's graph; its `for_each` shares work out among threads.
@@ -69,6 +70,7 @@ class OnnxDecoder:
             vocab_size=spec.vocab_size,
             has_attention=spec.has_attention,
         )
+        self.spec = spec
         self.vocab_size = spec.vocab_size
         self.has_attention = spec.has_attention
         self._encoder = Session(bundle, ENCODER_FILE, device=device, threads=threads)

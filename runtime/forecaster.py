@@ -12,7 +12,7 @@ import pandas as pd
 from jaxtyping import Int64
 
 from foretell.data.answers import forecast_table, raise_refused, warn_unused
-from foretell.data.bundle import ForecasterSpec, Manifest, read_bundle, resolve_bundle
+from foretell.data.bundle import Bundle, ForecasterSpec, Manifest, read_bundle, resolve_bundle
 from foretell.data.calendar import Frequency
 from foretell.data.errors import BundleError, Refusal
 from foretell.data.options import Columns, ForecastOptions
@@ -37,7 +37,7 @@ class Forecaster:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | Bundle,
         *,
         device: str = "auto",
         threads: int | None = None,
@@ -45,7 +45,8 @@ class Forecaster:
         """Load a bundle.
 
         Args:
-            path: A bundle's folder, or a model's folder, whose newest version is taken.
+            path: A bundle's folder, or a model's folder, whose newest version is taken; or a
+                bundle that `read_bundle` has read.
             device: "cpu"; "cuda"; or "auto", which is CUDA where it works and else the CPU.
             threads: Compute threads; None takes the cores that this process may use.
 
@@ -54,7 +55,7 @@ class Forecaster:
             DeviceError: CUDA was asked for and can't be had.
             OptionError: `device` or `threads` is none that there is.
         """
-        bundle = read_bundle(resolve_bundle(path))
+        bundle = path if isinstance(path, Bundle) else read_bundle(resolve_bundle(path))
         self.manifest: Manifest = bundle.manifest
         self._spec = _check_forecaster(bundle.manifest)
         self._session = Session(bundle, GRAPH_FILE, device=device, threads=threads)
