@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from foretell.data.errors import OptionError
-from foretell.data.text import UNK, Tokenizer
+from foretell.data.text import Tokenizer
 from foretell.data.translation import (
     Hypothesis,
     PairScore,
@@ -20,7 +20,8 @@ from foretell.data.translation import (
     Translation,
 )
 from foretell.runtime.hypotheses import FoundHypothesis
-from foretell.runtime.sources import PairTask, SentenceTask, Source
+from foretell.runtime.sources import PairTask, SentenceTask
+from foretell.runtime.unknowns import read_text
 
 Answer = TypeVar("Answer")
 
@@ -121,24 +122,13 @@ def alignment(
     return np.asarray(shared, dtype=np.float32)
 
 
-def unknown_words(
-    ids: Sequence[int], attention: Float32[np.ndarray, "n S1"] | None, source: Source
-) -> list[str]:
-    """Name what each unknown token stands for: the source word with the most attention."""
-    if attention is None or not source.words:
-        return []
-    places = [place for place, token in enumerate(ids) if token == UNK]
-    best = attention[places, : len(source.words)].argmax(axis=1)
-    return [source.words[piece] for piece in best.tolist()]
-
-
 def _write(task: SentenceTask, found: FoundHypothesis, tokenizer: Tokenizer) -> Hypothesis:
     ids, attention = found.token_ids, found.attention
     weights = None
     if attention is not None and task.request.options.attention:
         weights = alignment(attention, len(task.source.ids) - 1)
     return Hypothesis(
-        text=tokenizer.decode(ids, unknown_words(ids, attention, task.source)),
+        text=read_text(ids, attention, task.source.words, tokenizer),
         tokens=tokenizer.pieces(ids),
         token_log_probs=found.token_log_probs,
         log_prob=found.log_prob,

@@ -20,7 +20,7 @@ class Batch:
     """Sentences that run together.
 
     Attributes:
-        sentences: Their places in the call.
+        sentences: Their places in what was planned.
         source_length: Pieces that each source is padded to.
         beam_size: Hypotheses kept alive for each.
     """
