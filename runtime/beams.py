@@ -5,7 +5,6 @@ beams of one sentence, t tokens of its hypotheses.
 """
 
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
@@ -39,7 +38,7 @@ class Beams:
     attention: Float32[np.ndarray, "B K n S"] | None
 
     @classmethod
-    def start(cls, num_sentences: int, *, source_length: int, with_attention: bool) -> Self:
+    def start(cls, num_sentences: int, *, source_length: int, with_attention: bool) -> "Beams":
         """One hypothesis a sentence, with nothing in it."""
         shape = num_sentences, 1
         return cls(

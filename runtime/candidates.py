@@ -5,7 +5,6 @@ that end.
 """
 
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from jaxtyping import Float32, Float64, Int64
@@ -28,7 +27,7 @@ class Candidates:
     gains: Float32[np.ndarray, "B N"]
 
     @classmethod
-    def none(cls, num_sentences: int) -> Self:
+    def none(cls, num_sentences: int) -> "Candidates":
         """Nothing may come next."""
         nothing = np.empty((num_sentences, 0), dtype=np.float32)
         return cls(nothing.astype(np.int64), nothing, nothing)

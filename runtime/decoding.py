@@ -4,7 +4,7 @@ Axes: B sentences, S pieces of the source, K beams, V vocabulary, N candidates.
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float32, Int64
@@ -19,7 +19,8 @@ class StepRequest:
 
     Attributes:
         tokens: The last token of each beam; bos at the first step, where there is one beam.
-        scores: Sum of the log probabilities so far; -inf for a beam that is dead.
+        scores: Sum of the log probabilities so far, less that of the sentence's best beam; -inf for
+            a beam that is dead, which may hold any token and any parent.
         parents: Which beam of the step before each beam continues; 0 at the first step.
         positions: Tokens of the target before `tokens`, bos counted; 0 at the first step.
         num_candidates: How many candidates to return, N, at most K · V; 0 for none.
@@ -56,6 +57,7 @@ class StepAnswer:
     attention: Float32[np.ndarray, "B K S"] | None = None
 
 
+@runtime_checkable  # so that tests can check signatures
 class Decoder(Protocol):
     """A model as a search sees it. No answer about a sentence depends on the others beside it."""
 

@@ -90,8 +90,6 @@ class Sentence:
         row: Its place among the requests of the search.
         request: What is asked for.
         source_length: Its pieces.
-        bar: The score that a live hypothesis must be able to pass, or nothing follows it: -inf
-            while fewer than `n_best` have ended, inf once no more are wanted.
         num_told: How many tokens of it a stream was told.
     """
 
@@ -100,10 +98,10 @@ class Sentence:
         self.row = row
         self.request = request
         self.source_length = source_length
-        self.bar = -math.inf
         self.num_told = 0
         self._ended: list[FoundHypothesis] = []  # the best first, at most n_best
         self._cut: list[FoundHypothesis] = []
+        self._worst = -math.inf  # the lowest score that is kept, once n_best have ended
         self._num_ended = 0
         # Greedy search takes the most probable token, be it the end; a wider one looks further.
         patience = 1.0 if options.beam_size == 1 else options.patience
@@ -116,6 +114,11 @@ class Sentence:
         request = self.request
         seed = np.random.SeedSequence(request.options.seed, spawn_key=(request.place,))
         return np.random.Generator(np.random.PCG64(seed))
+
+    @property
+    def bar(self) -> float:
+        """The score that a live hypothesis must be able to pass, or no step follows."""
+        return math.inf if self._num_ended >= self._most_ended else self._worst
 
     @property
     def answer(self) -> list[FoundHypothesis]:
@@ -139,14 +142,12 @@ class Sentence:
         """
         options = self.request.options
         self._num_ended += 1
-        if sum_ / length_norm(options, len(log_probs)) > self.bar:
+        if sum_ / length_norm(options, len(log_probs)) > self._worst:
             found = self._complete(sum_, tokens, log_probs, attention, "eos")
             insort(self._ended, found, key=lambda one: -one.score)  # of equals the first found
             del self._ended[options.n_best :]
         if len(self._ended) == options.n_best:
-            self.bar = self._ended[-1].score
-        if self._num_ended >= self._most_ended:
-            self.bar = math.inf
+            self._worst = self._ended[-1].score
 
     def cut(
         self,

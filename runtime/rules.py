@@ -5,7 +5,6 @@ Axes: B sentences, N candidates, n sentences kept.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
@@ -40,7 +39,7 @@ class Rules:
     bans_unknown: Bool[np.ndarray, " B"]
 
     @classmethod
-    def of(cls, requests: Sequence[SearchRequest]) -> Self:
+    def of(cls, requests: Sequence[SearchRequest]) -> "Rules":
         """Read the rules off the requests."""
         options = [request.options for request in requests]
         return cls(
