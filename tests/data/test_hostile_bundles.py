@@ -81,6 +81,13 @@ def test_whatever_depth_is_read_can_be_told_again(bundle: Bundle, key: str, dept
     assert Manifest.from_json(manifest.to_json()) == manifest
 
 
+@pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "a/../../b", "a\\b", ""])
+def test_a_path_out_of_the_bundle_is_refused(bundle: Bundle, name: str) -> None:
+    files = json.loads((bundle.path / MANIFEST_FILE).read_text())["files"]
+    text = change(bundle, "files", json.dumps({**files, name: files[GRAPH]}))
+    refuse(bundle, text, "is no path inside the bundle")
+
+
 @pytest.mark.parametrize("value", ["NaN", "-Infinity", "1e999", '"\\ud800"'])
 def test_values_that_no_client_could_be_told_are_refused(bundle: Bundle, value: str) -> None:
     refuse(bundle, change(bundle, "config", f'{{"a": {value}}}'), "no JSON value")
