@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -20,7 +21,16 @@ from foretell.data.manifest import GraphSpec, TensorSpec
 # The first operator set with Attention, RotaryEmbedding and RMSNormalization.
 OPSET = 23
 
-_DTYPES = {torch.float64: "float64", torch.float32: "float32", torch.int64: "int64"}
+_DTYPES = {
+    torch.float64: "float64",
+    torch.float32: "float32",
+    torch.int64: "int64",
+    torch.bool: "bool",
+}
+
+
+# What one argument of a module is given: a tensor, or several by name.
+Example = Tensor | Mapping[str, Tensor]
 
 
 class ExportError(ForetellError, RuntimeError):
@@ -41,14 +51,15 @@ class Signature:
 
 
 def export_graph(
-    module: nn.Module, examples: Mapping[str, Tensor], signature: Signature, path: Path
+    module: nn.Module, examples: Mapping[str, Example], signature: Signature, path: Path
 ) -> GraphSpec:
     """Write a module as an ONNX file.
 
     Args:
         module: In evaluation mode.
-        examples: Example inputs by name. Every dynamic size must be at least 2 and unlike the
-            others, or torch may fix it without a word.
+        examples: Example inputs by argument; an argument that is a dictionary of tensors gives an
+            input each. Every dynamic size must be at least 2 and unlike the others, or torch may
+            fix it without a word.
         signature: Names and axes.
         path: The file.
 
@@ -58,10 +69,7 @@ def export_graph(
     Raises:
         ExportError: The graph has other axes than it should, or non-standard operators.
     """
-    dynamic_shapes = {
-        name: {i: axis for i, axis in enumerate(axes) if isinstance(axis, str)}
-        for name, axes in signature.inputs.items()
-    }
+    tensors = dict(_flat(examples))
     try:
         with _quiet():
             program = torch.onnx.export(
@@ -72,7 +80,7 @@ def export_graph(
                 opset_version=OPSET,
                 input_names=list(signature.inputs),
                 output_names=list(signature.outputs),
-                dynamic_shapes=dynamic_shapes,
+                dynamic_shapes=_dynamic_shapes(examples, signature.inputs),
                 verbose=False,
             )
     except torch.onnx.OnnxExporterError as error:
@@ -94,7 +102,7 @@ def export_graph(
         file=path.name,
         opset=OPSET,
         inputs=tuple(
-            TensorSpec(name, _DTYPES[examples[name].dtype], axes)
+            TensorSpec(name, _DTYPES[tensors[name].dtype], axes)
             for name, axes in signature.inputs.items()
         ),
         outputs=tuple(
@@ -102,6 +110,27 @@ def export_graph(
             for value in model.graph.outputs
         ),
     )
+
+
+def _flat(examples: Mapping[str, Example]) -> Iterator[tuple[str, Tensor]]:
+    for name, example in examples.items():
+        if isinstance(example, Tensor):
+            yield name, example
+        else:
+            yield from example.items()
+
+
+def _dynamic_shapes(
+    examples: Mapping[str, Example], axes: Mapping[str, tuple[str | int, ...]]
+) -> dict[str, Any]:
+    """Tell torch which axes of which argument are dynamic."""
+
+    def dynamic(name: str, example: Example) -> dict[Any, Any]:
+        if not isinstance(example, Tensor):
+            return {inner: dynamic(inner, tensor) for inner, tensor in example.items()}
+        return {i: axis for i, axis in enumerate(axes[name]) if isinstance(axis, str)}
+
+    return {name: dynamic(name, example) for name, example in examples.items()}
 
 
 def _check_standard(path: Path) -> None:

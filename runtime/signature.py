@@ -18,8 +18,9 @@ from foretell.data.bundle import GraphSpec, TensorSpec
 from foretell.data.errors import BundleError
 
 BATCH, BEAMS, PAST_LEN = "batch", "beams", "past_len"
+PAST_BEAMS = "past_beams"  # of the step before; a step may have more beams or fewer
 # Sizes of the axes of a state before the first step; there is one beam then.
-_FIRST_SIZES = {BEAMS: 1, PAST_LEN: 0}
+_FIRST_SIZES = {BEAMS: 1, PAST_BEAMS: 1, PAST_LEN: 0}
 
 _STEP = (
     TensorSpec("tokens", "int64", (BATCH, BEAMS)),
@@ -152,7 +153,7 @@ def _state_problems(
         unknown = [
             axis
             for axis in tensor.shape
-            if isinstance(axis, str) and axis not in (BATCH, BEAMS, PAST_LEN)
+            if isinstance(axis, str) and axis not in (BATCH, *_FIRST_SIZES)
         ]
         if unknown and tensor.name not in initial:
             yield (
