@@ -1,6 +1,6 @@
 """What the server asks of a model: the calls of the runtime that it needs, and no more."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -41,16 +41,22 @@ class ServedTranslator(Served, Protocol):
         options: TranslateOptions | Sequence[TranslateOptions],
         *,
         first_place: int,
+        on_step: Callable[[], None],
     ) -> list[Translation]:
-        """Translate sentences, the first of which has this place in the caller's whole list."""
+        """Translate sentences, the first of which has this place in the caller's whole list.
+
+        `on_step` is called at every step; what it raises ends the call.
+        """
 
     def translate_stream(
         self, sentence: str, options: TranslateOptions
     ) -> Iterator[TranslationPart | Translation]:
         """Yield a part a step, which may be empty, and the translation last; closing it stops."""
 
-    def score(self, pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
-        """Score given translations."""
+    def score(
+        self, pairs: Sequence[tuple[str, str]], *, on_step: Callable[[], None]
+    ) -> list[PairScore]:
+        """Score given translations; `on_step` as above."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """Translations over the wire: decode, call, encode. What may go wrong is told by exceptions."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Generator
 from concurrent.futures import Executor
 from functools import partial
@@ -15,7 +14,6 @@ from foretell.server.errors import MessageSizeError
 from foretell.server.options import ServerOptions
 from foretell.server.repository import Repository
 from foretell.server.served import Model
-from foretell.server.streaming import stream_from_worker
 from foretell.server.translation_codec import (
     answer_all,
     answer_bytes,
@@ -25,6 +23,7 @@ from foretell.server.translation_codec import (
     write_pair_score,
     write_translation,
 )
+from foretell.server.working import Check, run_in_worker, stream_from_worker
 
 
 class _Request(Protocol):
@@ -48,7 +47,7 @@ class TranslatorService(TranslatorServicer):
         self, request: wire.TranslateRequest, context: grpc.aio.ServicerContext
     ) -> wire.TranslateResponse:
         """Translate the sentences of one request."""
-        return await self._answer(request, self._translate)
+        return await self._answer(request, self._translate, context)
 
     async def TranslateStream(  # noqa: N802  # gRPC's name
         self, request: wire.TranslateStreamRequest, context: grpc.aio.ServicerContext
@@ -63,16 +62,20 @@ class TranslatorService(TranslatorServicer):
         self, request: wire.ScoreRequest, context: grpc.aio.ServicerContext
     ) -> wire.ScoreResponse:
         """Score the pairs of one request."""
-        return await self._answer(request, self._score)
+        return await self._answer(request, self._score, context)
 
     async def _answer(
-        self, request: RequestT, compute: Callable[[Model, RequestT], ResponseT]
+        self,
+        request: RequestT,
+        compute: Callable[[Model, RequestT, Check], ResponseT],
+        context: grpc.aio.ServicerContext,
     ) -> ResponseT:
         model = self._repository.get(request.model, request.version)
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._workers, compute, model, request)
+        return await run_in_worker(partial(compute, model, request), self._workers, context)
 
-    def _translate(self, model: Model, request: wire.TranslateRequest) -> wire.TranslateResponse:
+    def _translate(
+        self, model: Model, request: wire.TranslateRequest, check: Check
+    ) -> wire.TranslateResponse:
         translator, spec = model.translator
         task = read_sentences(request, self._options)
         self._check_size(answer_bytes(task, spec), "may have")
@@ -82,6 +85,7 @@ class TranslatorService(TranslatorServicer):
                 task.items,
                 task.options if len(task.options) > 1 else task.options[0],
                 first_place=request.first_place,
+                on_step=check,
             ),
         )
         response = wire.TranslateResponse(
@@ -97,10 +101,10 @@ class TranslatorService(TranslatorServicer):
         self._check_size(response.ByteSize(), "has")
         return response
 
-    def _score(self, model: Model, request: wire.ScoreRequest) -> wire.ScoreResponse:
+    def _score(self, model: Model, request: wire.ScoreRequest, check: Check) -> wire.ScoreResponse:
         translator, _ = model.translator
         task = read_pairs(request, self._options)
-        answered, errors = answer_all(task, lambda: translator.score(task.items))
+        answered, errors = answer_all(task, lambda: translator.score(task.items, on_step=check))
         response = wire.ScoreResponse(
             model=model.name,
             version=model.version,

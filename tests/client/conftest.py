@@ -1,4 +1,4 @@
-"""Real servers to ask, over forecasters without a graph or real bundles; both clients alike."""
+"""Real servers to ask, over models without a graph or real bundles; both clients alike."""
 
 import asyncio
 import runpy
@@ -14,8 +14,9 @@ from foretell.server.options import ServerOptions
 from foretell.server.repository import Repository
 from foretell.server.served import Model
 
-FAKE = Path(__file__).parents[1] / "server" / "fake_forecaster.py"
-FakeForecaster = runpy.run_path(str(FAKE))["FakeForecaster"]
+FAKES = Path(__file__).parents[1] / "server"
+FakeForecaster = runpy.run_path(str(FAKES / "fake_forecaster.py"))["FakeForecaster"]
+FakeTranslator = runpy.run_path(str(FAKES / "fake_translator.py"))["FakeTranslator"]
 
 
 @pytest.fixture
@@ -23,19 +24,27 @@ def make_forecaster():
     return FakeForecaster
 
 
+@pytest.fixture
+def make_translator():
+    return FakeTranslator
+
+
 @contextmanager
-def serve(max_message_bytes=64 * 2**20, workers=2, **forecasters):
+def serve(max_message_bytes=64 * 2**20, workers=2, max_sentences=1024, **models):
     options = ServerOptions(
-        listen="127.0.0.1:0", max_message_bytes=max_message_bytes, workers=workers
+        listen="127.0.0.1:0",
+        max_message_bytes=max_message_bytes,
+        workers=workers,
+        max_sentences=max_sentences,
     )
-    models = [Model(name, 1, forecaster) for name, forecaster in forecasters.items()]
+    models = [Model(name, 1, model) for name, model in models.items()]
     with serve_in_background(Repository(models), options) as address:
         yield address
 
 
 @pytest.fixture(scope="session")
 def serving():
-    """A context manager that serves forecasters, by name, and yields the server's address."""
+    """A context manager that serves models, by name, and yields the server's address."""
     return serve
 
 
@@ -55,6 +64,29 @@ def ask_async(address, *arguments, options=None, **keywords):
 @pytest.fixture(params=[ask_sync, ask_async], ids=["sync", "asyncio"])
 def ask(request):
     """Asks a server for forecasts of a table, through either client."""
+    return request.param
+
+
+def answers_sync(address, method, *arguments, options=None, **keywords):
+    with Client(address, **options or {}) as client:
+        answer = getattr(client, method)(*arguments, **keywords)
+        return list(answer) if method == "translate_stream" else answer
+
+
+def answers_async(address, method, *arguments, options=None, **keywords):
+    async def ask():
+        async with AsyncClient(address, **options or {}) as client:
+            answer = getattr(client, method)(*arguments, **keywords)
+            if method == "translate_stream":
+                return [event async for event in answer]
+            return await answer
+
+    return asyncio.run(ask())
+
+
+@pytest.fixture(params=[answers_sync, answers_async], ids=["sync", "asyncio"])
+def call(request):
+    """Calls a method of either client: server, method, arguments; a stream's events as a list."""
     return request.param
 
 

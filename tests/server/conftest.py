@@ -1,4 +1,4 @@
-"""A real gRPC server over a forecaster without a graph, and the raw stubs to ask it with."""
+"""A real gRPC server over models without a graph, and the raw stubs to ask it with."""
 
 import runpy
 from contextlib import contextmanager
@@ -16,9 +16,10 @@ from foretell.server.options import ServerOptions
 from foretell.server.repository import Repository
 from foretell.server.served import Model
 
-# Test folders are no packages; the fake is also used outside this folder.
-FAKE = Path(__file__).with_name("fake_forecaster.py")
-FakeForecaster = runpy.run_path(str(FAKE))["FakeForecaster"]
+# Test folders are no packages; the fakes are also used outside this folder.
+FAKES = Path(__file__).parent
+FakeForecaster = runpy.run_path(str(FAKES / "fake_forecaster.py"))["FakeForecaster"]
+FakeTranslator = runpy.run_path(str(FAKES / "fake_translator.py"))["FakeTranslator"]
 DAY_NS = 86_400_000_000_000
 
 
@@ -28,13 +29,18 @@ def make_forecaster():
 
 
 @pytest.fixture
+def make_translator():
+    return FakeTranslator
+
+
+@pytest.fixture
 def serving():
-    """A context manager that serves forecasters, by name, and yields a channel to them."""
+    """A context manager that serves models, by name, and yields a channel to them."""
 
     @contextmanager
-    def serve(**forecasters):
-        options = forecasters.pop("options", ServerOptions(listen="127.0.0.1:0"))
-        models = [Model(name, 1, forecaster) for name, forecaster in forecasters.items()]
+    def serve(**models):
+        options = models.pop("options", ServerOptions(listen="127.0.0.1:0"))
+        models = [Model(name, 1, model) for name, model in models.items()]
         with (
             serve_in_background(Repository(models), options) as address,
             grpc.insecure_channel(

@@ -1,4 +1,4 @@
-"""Carries what a worker finds, step by step, to the event loop that sends it."""
+"""Computes in worker threads for calls, and stops where nobody waits for the answer any more."""
 
 import asyncio
 import threading
@@ -9,14 +9,38 @@ from typing import TypeVar
 
 import grpc
 
-Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+Check = Callable[[], None]
+
+
+class CallOverError(Exception):
+    """The call that a worker computes for is over; nobody gets to see this."""
+
+
+async def run_in_worker(
+    compute: Callable[[Check], Answer], workers: Executor, context: grpc.aio.ServicerContext
+) -> Answer:
+    """Compute an answer in a worker; what waits for a worker when the call ends is never begun.
+
+    Args:
+        compute: Gets a function to call now and then, which raises once the call is over.
+        workers: Where it runs.
+        context: Of the call.
+    """
+    is_over = _end_of(context)
+
+    def check() -> None:
+        if is_over.is_set():
+            raise CallOverError
+
+    return await asyncio.get_running_loop().run_in_executor(workers, compute, check)
 
 
 async def stream_from_worker(
-    steps: Callable[[], Generator[Item | None, None, None]],
+    steps: Callable[[], Generator[Answer | None, None, None]],
     workers: Executor,
     context: grpc.aio.ServicerContext,
-) -> AsyncIterator[Item]:
+) -> AsyncIterator[Answer]:
     """Run a computation in a worker and yield what it finds, in order.
 
     The worker never waits for a slow reader, so what it found may queue up: give it computations
@@ -32,10 +56,8 @@ async def stream_from_worker(
         Exception: As the computation raises it, after all that it found before.
     """
     loop = asyncio.get_running_loop()
-    found: asyncio.Queue[Item | None] = asyncio.Queue()
-    is_over = threading.Event()
-    # The call may end while gRPC writes, where no exception reaches this function.
-    context.add_done_callback(lambda _: is_over.set())
+    found: asyncio.Queue[Answer | None] = asyncio.Queue()
+    is_over = _end_of(context)
 
     def work() -> None:
         try:
@@ -54,5 +76,11 @@ async def stream_from_worker(
             yield item
         await working
     finally:
-        is_over.set()
         working.cancel()
+
+
+def _end_of(context: grpc.aio.ServicerContext) -> threading.Event:
+    """Is set when the call is over, also where no exception tells it: while gRPC writes."""
+    is_over = threading.Event()
+    context.add_done_callback(lambda _: is_over.set())
+    return is_over
