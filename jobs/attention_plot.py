@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from foretell.data.translation import Translation
 from foretell.jobs.output import replacing
 
 MAX_PANELS = 4
@@ -38,6 +39,19 @@ class AttentionPicture:
     source_tokens: tuple[str, ...]
     target_tokens: tuple[str, ...]
     weights: Float[np.ndarray, "n S"]
+
+    @classmethod
+    def of(cls, translation: Translation, title: str) -> "AttentionPicture | None":
+        """Take the best hypothesis; None where it has no attention or no words."""
+        best = translation.hypotheses[0]
+        if best.attention is None or not best.attention.size:
+            return None
+        return cls(
+            title=title,
+            source_tokens=translation.source_tokens,
+            target_tokens=best.tokens,
+            weights=best.attention,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,13 +166,6 @@ class _Work:
             self.num_truncated += 1
             if len(self.truncated) < MOST_KEPT:
                 self.truncated.append(line.number)
-        best = answer.hypotheses[0]
-        if drawn and best.attention is not None and best.tokens:
-            self.pictures.append(
-                AttentionPicture(
-                    title=f"line {line.number}",
-                    source_tokens=answer.source_tokens,
-                    target_tokens=best.tokens,
-                    weights=best.attention,
-                )
-            )
+        picture = AttentionPicture.of(answer, f"line {line.number:,}") if drawn else None
+        if picture is not None:
+            self.pictures.append(picture)
