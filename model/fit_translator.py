@@ -121,21 +121,17 @@ def fit_translator(
     if not len(pairs):
         raise TableError("no pair of sentences can be learned from; all are blank or too long.")
     held, _ = _encode(validation or Corpus((), ()), tokenizer, model)
-    torch.manual_seed(training.seed)
-    translator = make_translator(model)
-    if embeddings is not None:
-        _start_from(translator, embeddings(tokenizer))
-    state = train(
-        TranslatorObjective(translator, training.label_smoothing),
-        PairBatches(pairs, training.batch_tokens, training.seed),
-        validation=validation_batches(held, training.batch_tokens),
-        scorer=make_scorer(translator, tokenizer) if make_scorer and len(held) else None,
-        config=training,
-        run=run,
+    translator, state = _train(
+        (pairs, held),
+        tokenizer,
+        model,
+        training,
+        run,
+        make_scorer=make_scorer,
+        embeddings=embeddings,
         resume=resume,
         progress=progress,
     )
-    seconds = round(time.perf_counter() - start, 1)
     record = {
         **inputs,
         "num_pairs": len(pairs),
@@ -143,7 +139,7 @@ def fit_translator(
         "loss": state.loss,
         "validation_loss": state.best_validation_loss,
         "validation_score": state.best_validation_score,
-        "seconds": seconds,
+        "seconds": round(time.perf_counter() - start, 1),
     }
     spec = _spec(model, translator, src_language, tgt_language)
     write_run(
@@ -156,8 +152,39 @@ def fit_translator(
         num_parameters=sum(p.numel() for p in translator.parameters()),
         vocab_size=tokenizer.vocab_size,
         state=state,
-        seconds=seconds,
+        seconds=record["seconds"],
     )
+
+
+def _train(
+    pairs: tuple[Pairs, Pairs],
+    tokenizer: Tokenizer,
+    model: TranslatorConfig,
+    training: TranslatorTraining,
+    run: Path,
+    *,
+    make_scorer: MakeScorer | None,
+    embeddings: Embeddings | None,
+    resume: bool,
+    progress: Progress | None,
+) -> tuple[Seq2Seq, TrainingState]:
+    """Train on the first pairs, validate on the second."""
+    learned, held = pairs
+    torch.manual_seed(training.seed)
+    translator = make_translator(model)
+    if embeddings is not None:
+        _start_from(translator, embeddings(tokenizer))
+    state = train(
+        TranslatorObjective(translator, training.label_smoothing),
+        PairBatches(learned, training.batch_tokens, training.seed),
+        validation=validation_batches(held, training.batch_tokens),
+        scorer=make_scorer(translator, tokenizer) if make_scorer and len(held) else None,
+        config=training,
+        run=run,
+        resume=resume,
+        progress=progress,
+    )
+    return translator, state
 
 
 def arch_of(model: TranslatorConfig) -> str:
@@ -188,15 +215,19 @@ def _encode(corpus: Corpus, tokenizer: Tokenizer, model: TranslatorConfig) -> tu
 
 
 def _start_from(translator: Seq2Seq, vectors: np.ndarray) -> None:
-    """Put the known vectors in the place of the drawn ones."""
+    """Put known vectors, scaled to the spread of the drawn ones, in their place."""
     weight = translator.embedding.weight
     if vectors.shape != tuple(weight.shape):
         raise OptionError(
             f"the embeddings have {vectors.shape[1]} numbers a word; d_model is {weight.shape[1]}."
         )
     known = torch.from_numpy(vectors).to(weight.dtype)
-    with torch.no_grad():
-        weight.copy_(torch.where(known.isnan(), weight, known))
+    found = ~known.isnan()
+    if found.any():
+        with torch.no_grad():
+            # As wide as what is drawn: the output layer shares these weights.
+            scaled = known * (weight.std() / known[found].std())
+            weight.copy_(torch.where(found, scaled, weight))
 
 
 def _spec(
