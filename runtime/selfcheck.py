@@ -1,6 +1,7 @@
-"""A bundle's own sample: one request and its answer, run again where the bundle is to serve."""
+"""A bundle's own sample: a request and its answer, run again where the bundle is to serve."""
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,15 +9,20 @@ import numpy as np
 
 from foretell.data.bundle import Bundle
 from foretell.data.errors import BundleError
+from foretell.data.translation import TranslateOptions, Translation
 from foretell.runtime.session import Session
+from foretell.runtime.translator import Translator
 
 SAMPLE_FILE = "sample.json"
 # Kernels differ between processors; a wrong graph differs by far more.
 TOLERANCE = 1e-3
 
+# Of how many hypotheses a translator's sample is searched: greedily, and with a beam.
+_BEAM_SIZES = (1, 4)
+
 
 def check_sample(bundle: Bundle, session: Session) -> float:
-    """Run the sample, which also warms the session up.
+    """Run a forecaster's sample, which also warms the session up.
 
     Args:
         bundle: A verified bundle.
@@ -28,33 +34,114 @@ def check_sample(bundle: Bundle, session: Session) -> float:
     Raises:
         BundleError: There is no sample, or the answer differs.
     """
+
+    def difference(sample: dict[str, Any]) -> float:
+        expected = np.array(sample["quantiles"])
+        found = session.run(_inputs(sample))["quantiles"].ravel()
+        return float(np.abs(found - expected).max() / np.abs(expected).max())
+
+    return _check(bundle, session.provider, difference)
+
+
+def check_translator_sample(bundle: Bundle, translator: Translator) -> float:
+    """Translate a translator's sample, which also warms it up.
+
+    Where two translations are all but equally good, another processor may choose the other one;
+    then their scores are compared.
+
+    Args:
+        bundle: A verified bundle.
+        translator: Its model.
+
+    Returns:
+        The largest difference to the stored log probabilities, relative to the largest of them
+        or to 1 if that is more.
+
+    Raises:
+        BundleError: There is no sample, or the answer differs.
+    """
+
+    def difference(sample: dict[str, Any]) -> float:
+        differences, largest = [0.0], 1.0  # of a sure answer the log probabilities are all but 0
+        for search in sample["searches"]:
+            options = TranslateOptions(beam_size=search["beam_size"])
+            found = translator.translate(sample["sentences"], options)
+            for stored, best in zip(search["answers"], map(_best, found), strict=True):
+                differences.append(_difference(stored, best))
+                largest = max([largest, *map(abs, stored["log_probs"])])
+        return float(np.max(differences) / largest)
+
+    return _check(bundle, translator.provider, difference)
+
+
+def write_sample(folder: Path, inputs: dict[str, np.ndarray], quantiles: np.ndarray) -> None:
+    """Store a forecaster's request and its answer in a bundle's folder."""
+    _write(
+        folder,
+        {
+            "inputs": {
+                name: {
+                    "shape": list(array.shape),
+                    "values": [None if np.isnan(x) else x for x in array.ravel().tolist()],
+                }
+                for name, array in inputs.items()
+            },
+            "quantiles": quantiles.ravel().tolist(),
+        },
+    )
+
+
+def write_translator_sample(folder: Path, translator: Translator, sentences: Sequence[str]) -> None:
+    """Store sentences, at least one of them not blank, and their translations.
+
+    Args:
+        folder: The bundle's.
+        translator: Its model, on the CPU.
+        sentences: What is translated when the bundle is checked; anyone who has it can read them.
+
+    Raises:
+        RefusedSentencesError: Some can't be translated.
+    """
+    searches = []
+    for beam_size in _BEAM_SIZES:
+        found = translator.translate(sentences, TranslateOptions(beam_size=beam_size))
+        searches.append({"beam_size": beam_size, "answers": [_best(one) for one in found]})
+    _write(folder, {"sentences": list(sentences), "searches": searches})
+
+
+def _best(translation: Translation) -> dict[str, Any]:
+    best = translation.hypotheses[0]
+    return {
+        "tokens": list(best.tokens),
+        "log_probs": list(best.token_log_probs),
+        "score": best.score,
+    }
+
+
+def _difference(stored: dict[str, Any], found: dict[str, Any]) -> float:
+    if found["tokens"] == stored["tokens"]:
+        expected = np.array(stored["log_probs"])
+        return float(np.abs(np.array(found["log_probs"]) - expected).max(initial=0.0))
+    return float(abs(found["score"] - stored["score"]))
+
+
+def _check(
+    bundle: Bundle, provider: str, difference_to: Callable[[dict[str, Any]], float]
+) -> float:
     if SAMPLE_FILE not in bundle.manifest.files:
         raise BundleError(f"bundle {bundle.path} has no {SAMPLE_FILE}; export the model again.")
-    sample = json.loads((bundle.path / SAMPLE_FILE).read_bytes())
-    expected = np.array(sample["quantiles"])
-    found = session.run(_inputs(sample))["quantiles"].ravel()
-    difference = float(np.abs(found - expected).max() / np.abs(expected).max())
+    difference = difference_to(json.loads((bundle.path / SAMPLE_FILE).read_bytes()))
     if not difference <= TOLERANCE:
         raise BundleError(
             f"bundle {bundle.path}: the answer to its own sample differs by {difference:.2g} of "
-            f"the stored one on {session.provider}; at most {TOLERANCE:g} is allowed."
+            f"the stored one on {provider}; at most {TOLERANCE:g} is allowed."
         )
     return difference
 
 
-def write_sample(folder: Path, inputs: dict[str, np.ndarray], quantiles: np.ndarray) -> None:
-    """Store a request and its answer in a bundle's folder."""
-    sample: dict[str, Any] = {
-        "inputs": {
-            name: {
-                "shape": list(array.shape),
-                "values": [None if np.isnan(x) else x for x in array.ravel().tolist()],
-            }
-            for name, array in inputs.items()
-        },
-        "quantiles": quantiles.ravel().tolist(),
-    }
-    (folder / SAMPLE_FILE).write_text(json.dumps(sample, indent=1, allow_nan=False) + "\n")
+def _write(folder: Path, sample: dict[str, Any]) -> None:
+    text = json.dumps(sample, indent=1, allow_nan=False, ensure_ascii=False)
+    (folder / SAMPLE_FILE).write_text(text + "\n", encoding="utf-8")
 
 
 def _inputs(sample: dict[str, Any]) -> dict[str, np.ndarray]:

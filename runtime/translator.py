@@ -282,7 +282,8 @@ def read_tokenizer(bundle: Bundle, spec: TranslatorSpec) -> Tokenizer:
     Raises:
         BundleError: There is none, or it is damaged or another model's.
     """
-    if TOKENIZER_FILE not in bundle.manifest.files:
+    # While a bundle is being made, the manifest lists no files yet.
+    if bundle.manifest.files and TOKENIZER_FILE not in bundle.manifest.files:
         raise BundleError(f"bundle {bundle.path} has no {TOKENIZER_FILE}; export the model again.")
     tokenizer = Tokenizer.from_file(bundle.path / TOKENIZER_FILE)
     if tokenizer.vocab_size != spec.vocab_size:

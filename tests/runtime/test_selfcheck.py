@@ -7,7 +7,14 @@ import pytest
 
 from foretell.data.bundle import read_bundle
 from foretell.data.errors import BundleError
-from foretell.runtime.selfcheck import check_sample, write_sample
+from foretell.runtime import Translator
+from foretell.runtime.selfcheck import (
+    SAMPLE_FILE,
+    check_sample,
+    check_translator_sample,
+    write_sample,
+    write_translator_sample,
+)
 from foretell.runtime.session import Session
 
 
@@ -44,3 +51,37 @@ def test_a_bundle_without_a_sample_is_refused(make_bundle) -> None:
     bundle = read_bundle(make_bundle())
     with pytest.raises(BundleError, match=r"has no sample\.json; export the model again"):
         check_sample(bundle, Session(bundle, "forecaster.onnx", device="cpu"))
+
+
+class TestTranslators:
+    SENTENCES = ("the red door", "seven old ships and one", "")
+
+    def check(self, make_translator, change=lambda text: text, boost: float = 8.0) -> float:
+        """Check a stand-in against the answer of one whose boost is 8, changed or not."""
+        maker = Translator(make_translator(name="maker"), device="cpu")
+
+        def also_write(folder: Path) -> None:
+            write_translator_sample(folder, maker, self.SENTENCES)
+            file = folder / SAMPLE_FILE
+            file.write_text(change(file.read_text()))
+
+        bundle = read_bundle(make_translator(boost=boost, also_write=also_write))
+        return check_translator_sample(bundle, Translator(bundle, device="cpu"))
+
+    def test_the_same_answer_holds(self, make_translator) -> None:
+        assert self.check(make_translator) < 1e-6
+
+    def test_rounding_of_another_processor_is_allowed(self, make_translator) -> None:
+        assert 0 < self.check(make_translator, boost=8.0001) < 1e-3
+
+    def test_an_equally_good_translation_is_allowed(self, make_translator) -> None:
+        assert self.check(make_translator, lambda text: text.replace("▁red", "▁blue")) < 1e-6
+
+    def test_another_answer_is_refused(self, make_translator) -> None:
+        with pytest.raises(BundleError, match=r"own sample differs by .* on CPUExecutionProvider"):
+            self.check(make_translator, boost=6.0)
+
+    def test_a_bundle_without_a_sample_is_refused(self, make_translator) -> None:
+        bundle = read_bundle(make_translator())
+        with pytest.raises(BundleError, match=r"has no sample\.json; export the model again"):
+            check_translator_sample(bundle, Translator(bundle, device="cpu"))
