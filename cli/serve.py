@@ -29,6 +29,15 @@ def serve(
         int,
         typer.Option(metavar="MIB", min=1, max=2047, help="Largest request and answer, in MiB."),
     ] = 64,
+    max_sentences: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Most sentences of a request to a translator.")
+    ] = 1024,
+    max_characters: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Most characters of a sentence.")
+    ] = 100_000,
+    max_beam_size: Annotated[
+        int, typer.Option(metavar="K", min=1, max=64, help="Largest beam.")
+    ] = 64,
     grace_s: Annotated[
         float,
         typer.Option(metavar="SECONDS", min=0, help="Seconds for requests in work when stopped."),
@@ -48,5 +57,8 @@ def serve(
         threads=threads,
         workers=workers,
         max_message_bytes=max_message_mib * 1024 * 1024,
+        max_sentences=max_sentences,
+        max_characters=max_characters,
+        max_beam_size=max_beam_size,
         grace_s=grace_s,
     )
