@@ -16,12 +16,14 @@ import numpy as np
 from foretell.data.text import BOS, EOS
 from foretell.runtime.decoding import StepAnswer, StepRequest
 
+DEAD = 99  # no token
+
 Row = Sequence[float]
 Table = Callable[[tuple[int, ...], tuple[int, ...]], Row]  # source, tokens so far: log P of each
 
 
 def random_table(seed: int, vocab_size: int, *, none: float = 0.2, levels: int = 24) -> Table:
-    """Log probabilities at random; with the chance `none` a token can't follow. Few levels: ties."""
+    """Log probabilities at random; with the chance `none` a token can't follow."""
 
     def table(source: tuple[int, ...], tokens: tuple[int, ...]) -> Row:
         last_two = (BOS, *tokens)[-2:]
@@ -90,7 +92,7 @@ class TableDecoder:
         histories = [self._follow(state.histories[row], request, row) for row in range(num_rows)]
         log_probs = np.array(
             [
-                [self.table(source, history) for history in beams]
+                [self._row(source, history) for history in beams]
                 for source, beams in zip(state.sources, histories, strict=True)
             ],
             dtype=np.float32,
@@ -124,7 +126,14 @@ class TableDecoder:
             return [()]
         assert len(before[0]) == position - 1
         assert all(0 <= token < self.vocab_size for token in tokens)
-        return [(*before[parent], token) for parent, token in zip(parents, tokens, strict=True)]
+        return [
+            (*before[parent], token) if score > -math.inf else (DEAD,) * position
+            for parent, token, score in zip(parents, tokens, request.scores[row], strict=True)
+        ]
+
+    def _row(self, source: tuple[int, ...], history: tuple[int, ...]) -> Row:
+        """What may follow; after a dead beam the most tempting tokens of all."""
+        return [0.0] * self.vocab_size if DEAD in history else self.table(source, history)
 
 
 def batch(sources: Sequence[Sequence[int]], length: int = 0) -> tuple[np.ndarray, np.ndarray]:
