@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from foretell.cli import demo_forecaster, demo_translator
-from foretell.cli.export import parity_line
 from foretell.cli.messages import say
 from foretell.data.errors import ForetellError
 
@@ -78,7 +77,7 @@ def _export(run: Path, bundle: Path) -> None:
     from foretell.export.build import export_run
 
     report = export_run(run, bundle, overwrite=True)
-    say(f"    parity holds: {parity_line(report)}")
+    say(f"    parity holds: {report}")
 
 
 @contextmanager

@@ -2,13 +2,15 @@
 
 import importlib.util
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from foretell.cli import parameters
-from foretell.cli.export import parity_line
 from foretell.cli.messages import at_times, say
+
+if TYPE_CHECKING:
+    from foretell.data.bundle import Bundle
 
 EXAMPLE = "Example: foretell verify models/demand/1"
 
@@ -26,17 +28,13 @@ def verify(
     """
     from foretell.data.bundle import read_bundle, resolve_bundle
     from foretell.jobs.output import check_stdout
-    from foretell.runtime.forecaster import GRAPH_FILE
-    from foretell.runtime.selfcheck import check_sample
-    from foretell.runtime.session import Session
 
     check_stdout()
     found = read_bundle(resolve_bundle(bundle))
     typer.echo(f"hashes      {len(found.manifest.files)} files are whole")
-    session = Session(found, GRAPH_FILE, device=device, threads=threads)
-    difference = check_sample(found, session)
+    provider, difference = _check_sample(found, device, threads)
     typer.echo(
-        f"self-check  the answer to the sample holds on {session.provider} "
+        f"self-check  the answer to the sample holds on {provider} "
         f"(largest difference {difference:.1e})"
     )
     if importlib.util.find_spec("torch") is None:
@@ -46,4 +44,18 @@ def verify(
 
     report = prove_bundle(found.path, device=device, progress=at_times(say))
     report.check()
-    typer.echo(f"parity      {parity_line(report)}")
+    typer.echo(f"parity      {report}")
+
+
+def _check_sample(bundle: "Bundle", device: str, threads: int | None) -> tuple[str, float]:
+    """Return what computes, and the largest difference to the stored answer."""
+    from foretell.runtime import Translator
+    from foretell.runtime.forecaster import GRAPH_FILE
+    from foretell.runtime.selfcheck import check_sample, check_translator_sample
+    from foretell.runtime.session import Session
+
+    if bundle.manifest.translator is not None:
+        translator = Translator(bundle, device=device, threads=threads)
+        return translator.provider, check_translator_sample(bundle, translator)
+    session = Session(bundle, GRAPH_FILE, device=device, threads=threads)
+    return session.provider, check_sample(bundle, session)

@@ -6,7 +6,7 @@ import os
 import pandas as pd
 import pytest
 
-from foretell.cli.train import default_patch
+from foretell.cli.train_forecaster import default_patch
 
 SMALL = ["--d-model", 8, "--layers", 1, "--heads", 2, "--patch", 7, "--context", 28, "--steps", 4]
 
