@@ -93,10 +93,12 @@ def test_the_stubs_run_with_the_oldest_protobuf():
         assert module.GRPC_GENERATED_VERSION == "1.74.0"
 
 
-def test_the_question_of_the_readme_is_one():
-    """People copy it to try a server by hand."""
+def test_the_questions_of_the_readme_are_some():
+    """People copy them to try a server by hand."""
     text = (FOLDER / "README.md").read_text()
-    question = re.search(r"-d '(.*?)'", text, re.DOTALL)[1]
-    request = json_format.Parse(question, forecaster_pb2.ForecastRequest())
+    forecast, translate, stream = re.findall(r"-d '(.*?)'", text, re.DOTALL)
+    request = json_format.Parse(forecast, forecaster_pb2.ForecastRequest())
     assert list(request.history.target.values) == [10, 12, 11]
     assert sum(request.history.lengths.values) == len(request.history.stamps.values) == 3
+    assert json_format.Parse(translate, translator_pb2.TranslateRequest()).options[0].n_best == 3
+    assert json_format.Parse(stream, translator_pb2.TranslateStreamRequest()).sentence
