@@ -14,40 +14,44 @@ from foretell.data.text import EOS
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """What may come next, in the decoder's order; what may not has the gain -inf.
+    """What may come next, in the decoder's order.
 
     Attributes:
-        places: beam · V + token.
-        log_probs: log P of the token by the model alone.
-        gains: What the token adds to the sum that hypotheses are ranked by.
+        parents: The beam that would go on.
+        tokens: What it would go on with.
+        log_probs: log P of that by the model alone.
+        sums: What the hypothesis would be ranked by; -inf for what may not be.
     """
 
-    places: Int64[np.ndarray, "B N"]
+    parents: Int64[np.ndarray, "B N"]
+    tokens: Int64[np.ndarray, "B N"]
     log_probs: Float32[np.ndarray, "B N"]
-    gains: Float32[np.ndarray, "B N"]
+    sums: Float64[np.ndarray, "B N"]
 
     @classmethod
     def none(cls, num_sentences: int) -> "Candidates":
         """Nothing may come next."""
-        nothing = np.empty((num_sentences, 0), dtype=np.float32)
-        return cls(nothing.astype(np.int64), nothing, nothing)
+        nothing = np.empty((num_sentences, 0), dtype=np.int64)
+        return cls(nothing, nothing, nothing.astype(np.float32), nothing.astype(np.float64))
 
     def padded(self, count: int) -> "Candidates":
         """Copy these, filled up to at least so many with what may not be."""
-        added = (0, 0), (0, max(0, count - self.places.shape[1]))
+        added = (0, 0), (0, max(0, count - self.tokens.shape[1]))
         return Candidates(
-            np.pad(self.places, added),
-            np.pad(self.log_probs, added, constant_values=-np.inf),
-            np.pad(self.gains, added, constant_values=-np.inf),
+            np.pad(self.parents, added),
+            np.pad(self.tokens, added),
+            np.pad(self.log_probs, added),
+            np.pad(self.sums, added, constant_values=-np.inf),
         )
 
     def replace(self, row: int, own: "Candidates") -> None:
         """Put the candidates of one sentence in the place of a row that is at least as wide."""
-        count = own.places.shape[1]
-        self.places[row, :count] = own.places[0]
+        count = own.tokens.shape[1]
+        self.parents[row, :count] = own.parents[0]
+        self.tokens[row, :count] = own.tokens[0]
         self.log_probs[row, :count] = own.log_probs[0]
-        self.gains[row, :count] = own.gains[0]
-        self.gains[row, count:] = -np.inf
+        self.sums[row, :count] = own.sums[0]
+        self.sums[row, count:] = -np.inf
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,11 +100,8 @@ def num_considered(beam_size: int) -> int:
 
 def choose(
     candidates: Candidates,
-    sums: Float64[np.ndarray, "B K0"],
     beam_sizes: Int64[np.ndarray, " B"],
     considered: Int64[np.ndarray, " B"],
-    *,
-    vocab_size: int,
     width: int,
 ) -> Choice:
     """Choose among the candidates by (sum, beam, token).
@@ -111,21 +112,19 @@ def choose(
 
     Args:
         candidates: In the decoder's order.
-        sums: Of the beams so far; -inf for a dead one.
         beam_sizes: Of each sentence.
         considered: How many candidates are looked at.
-        vocab_size: V.
         width: Beams to return for each sentence, K.
     """
-    if candidates.places.shape[1] < width:
+    if candidates.tokens.shape[1] < width:
         candidates = candidates.padded(width)
-    rows = np.arange(len(sums))[:, None]
-    allowed = candidates.gains > -np.inf
+    parents, tokens, log_probs = candidates.parents, candidates.tokens, candidates.log_probs
+    rows = np.arange(len(tokens))[:, None]
+    allowed = candidates.sums > -np.inf
     allowed &= allowed.cumsum(axis=1) <= considered[:, None]
-    parents, tokens = np.divmod(candidates.places, vocab_size)
-    totals = np.where(allowed, sums[rows, parents] + candidates.gains, -np.inf)
+    sums = np.where(allowed, candidates.sums, -np.inf)
 
-    order = np.lexsort((candidates.places, -totals))
+    order = np.lexsort((tokens, parents, -sums))
     allowed, is_end = allowed[rows, order], (tokens == EOS)[rows, order]
     ends = allowed & is_end & (np.arange(order.shape[1]) < beam_sizes[:, None])
     goes = allowed & ~is_end
@@ -138,10 +137,10 @@ def choose(
     return Choice(
         parents=parents[rows, live],
         tokens=tokens[rows, live],
-        log_probs=candidates.log_probs[rows, live],
-        sums=np.where(goes[rows, front], totals[rows, live], -np.inf),
+        log_probs=log_probs[rows, live],
+        sums=np.where(goes[rows, front], sums[rows, live], -np.inf),
         ended_rows=ended_rows,
         ended_parents=parents[ended_rows, ended],
-        ended_log_probs=candidates.log_probs[ended_rows, ended],
-        ended_sums=totals[ended_rows, ended],
+        ended_log_probs=log_probs[ended_rows, ended],
+        ended_sums=sums[ended_rows, ended],
     )

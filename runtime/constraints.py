@@ -4,7 +4,7 @@ Axes: K live hypotheses of one sentence, n tokens of each, V vocabulary, N candi
 """
 
 import numpy as np
-from jaxtyping import Float32, Int64
+from jaxtyping import Float32, Float64, Int64
 
 from foretell.data.text import EOS, UNK
 from foretell.runtime.candidates import Candidates, highest, num_considered
@@ -54,7 +54,7 @@ def banned_places(
 
 def own_candidates(
     sentence: Sentence,
-    scores: Float32[np.ndarray, " K"],
+    sums: Float64[np.ndarray, " K"],
     tokens: Int64[np.ndarray, "K n"],
     log_probs: Float32[np.ndarray, "K V"],
 ) -> Candidates:
@@ -62,7 +62,7 @@ def own_candidates(
 
     Args:
         sentence: What is asked for.
-        scores: Of its live hypotheses, as the decoder got them.
+        sums: What its live hypotheses are ranked by.
         tokens: What they hold.
         log_probs: By the model.
 
@@ -85,9 +85,15 @@ def own_candidates(
         if options.sample and np.any(gains > -np.inf):
             places = np.array([draw(gains[0], options, sentence.generator)])
         else:
-            count = min(num_considered(options.beam_size), gains.size)
-            places = highest((scores[:, None] + gains).ravel(), count)
-    return Candidates(places[None], log_probs.ravel()[places][None], gains.ravel()[places][None])
+            scores = (sums - sums[0]).astype(np.float32)
+            places = highest((scores[:, None] + gains).ravel(), num_considered(options.beam_size))
+    parents, chosen = np.divmod(places, vocab_size)
+    return Candidates(
+        parents[None],
+        chosen[None],
+        log_probs[parents, chosen][None],
+        (sums[parents] + gains[parents, chosen])[None],
+    )
 
 
 def _forbid(

@@ -1,6 +1,6 @@
 """The options of all sentences of a search as arrays, and what they allow of a step's candidates.
 
-Axes: B sentences, N candidates, n sentences kept.
+Axes: B sentences, K beams, N candidates, n sentences kept, m places.
 """
 
 from collections.abc import Mapping, Sequence
@@ -73,18 +73,19 @@ class Rules:
     def allow(
         self,
         answer: StepAnswer,
+        sums: Float64[np.ndarray, "B K"],
         positions: Int64[np.ndarray, " B"],
         banned: Banned,
         vocab_size: int,
     ) -> Candidates:
-        """Take the decoder's candidates, those that are forbidden with the gain -inf.
+        """Take the decoder's candidates, those that are forbidden with the sum -inf.
 
         Where nothing at all is left to a sentence, its hypotheses may end, as a last resort.
         """
         places, log_probs = answer.candidates, answer.candidate_log_probs
         if places is None or log_probs is None:
             return Candidates.none(len(positions))
-        tokens = places % vocab_size
+        parents, tokens = np.divmod(places, vocab_size)
         is_end = tokens == EOS
         forbidden = (tokens == UNK) & self.bans_unknown[:, None]
         too_early = self._too_early(positions)
@@ -92,11 +93,12 @@ class Rules:
             forbidden |= is_end & too_early[:, None]
         for row, of_row in banned.items():
             np.logical_or(forbidden[row], np.isin(places[row], of_row), out=forbidden[row])
-        gains = np.where(forbidden, np.float32(-np.inf), log_probs)
-        stuck = ~np.any(gains > -np.inf, axis=1)
+        all_sums = sums[np.arange(len(sums))[:, None], parents] + log_probs
+        left = np.where(forbidden, -np.inf, all_sums)
+        stuck = ~np.any(left > -np.inf, axis=1)
         if stuck.any():
-            gains = np.where(stuck[:, None] & is_end, log_probs, gains)
-        return Candidates(places, log_probs, gains)
+            left = np.where(stuck[:, None] & is_end, all_sums, left)
+        return Candidates(parents, tokens, log_probs, left)
 
     def _too_early(self, positions: Int64[np.ndarray, " B"]) -> Bool[np.ndarray, " B"]:
         """Where the end token would be too early."""

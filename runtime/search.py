@@ -132,17 +132,10 @@ class Search:
             if needs_log_probs(request, int(beams.positions[row]))
         ]
         answer = self._ask(banned, own)
-        candidates = rules.allow(answer, beams.positions, banned, vocab_size)
+        candidates = rules.allow(answer, beams.sums, beams.positions, banned, vocab_size)
         if own:
             candidates = self._with_own(candidates, answer, own)
-        choice = choose(
-            candidates,
-            beams.sums,
-            rules.beam_sizes,
-            rules.considered,
-            vocab_size=vocab_size,
-            width=self._width,
-        )
+        choice = choose(candidates, rules.beam_sizes, rules.considered, self._width)
         self._state = answer.state
         self._end(choice, answer)
         self._beams = beams.grow(choice, answer.attention)
@@ -190,16 +183,15 @@ class Search:
     def _with_own(self, candidates: Candidates, answer: StepAnswer, own: list[int]) -> Candidates:
         """Put some rows' own choice out of the whole distribution beside the decoder's."""
         beams, log_probs = self._beams, answer.log_probs
-        assert log_probs is not None
-        scores = beams.scores
+        assert log_probs is not None  # they were asked for
         found = {}
         for row in own:
             held = beams.held(row)
             live = len(held)
             found[row] = own_candidates(
-                self._sentences[row], scores[row, :live], held, log_probs[row, :live]
+                self._sentences[row], beams.sums[row, :live], held, log_probs[row, :live]
             )
-        candidates = candidates.padded(max(one.places.shape[1] for one in found.values()))
+        candidates = candidates.padded(max(one.tokens.shape[1] for one in found.values()))
         for row, one in found.items():
             candidates.replace(row, one)
         return candidates
