@@ -224,9 +224,10 @@ def _start_from(translator: Seq2Seq, vectors: np.ndarray) -> None:
     known = torch.from_numpy(vectors).to(weight.dtype)
     found = ~known.isnan()
     if found.any():
+        size = known[found].square().mean().sqrt()
         with torch.no_grad():
             # As wide as what is drawn: the output layer shares these weights.
-            scaled = known * (weight.std() / known[found].std())
+            scaled = known * (weight.std() / size) if size > 0 else known
             weight.copy_(torch.where(found, scaled, weight))
 
 

@@ -37,14 +37,16 @@ def asked():
 @pytest.mark.parametrize("kind", SCORES)
 @torch.no_grad()
 def test_scores_weights_and_averages_equal_the_loop(kind, asked):
-    """e_i, α = softmax(e), a = Σ α_i h_i: the three steps of the notes, for each of three scores."""
+    """e_i, α = softmax(e), a = Σ α_i h_i: the notes' three steps, for each of the three scores."""
     queries, memory, mask = asked
     attention = Attention(kind, C)
     gathered, weights = attention(queries, attention.keys(memory), memory, mask)
     for b in range(B):
         real = [i for i in range(S) if mask[b, i]]
         for q in range(Q):
-            powers = {i: math.exp(naive_score(attention, queries[b, q], memory[b, i])) for i in real}
+            powers = {
+                i: math.exp(naive_score(attention, queries[b, q], memory[b, i])) for i in real
+            }
             for i in range(S):
                 share = powers.get(i, 0.0) / sum(powers.values())
                 assert float(weights[b, q, i]) == pytest.approx(share, rel=1e-4)

@@ -85,9 +85,7 @@ def test_the_gradient_of_a_pre_norm_block_is_the_identity_and_more(jacobian):
     """y = x + f(x) has ∂y/∂x = 1 + ∂f/∂x: the gradient gets through even where f learns nothing."""
     block, x = make_block(), torch.randn(C)
     whole = jacobian(lambda x: x + block_change(block, x), x)
-    torch.testing.assert_close(
-        whole, torch.eye(C) + jacobian(lambda x: block_change(block, x), x)
-    )
+    torch.testing.assert_close(whole, torch.eye(C) + jacobian(lambda x: block_change(block, x), x))
     for parameter in (block.attention.out.weight, *block.feed_forward.down.parameters()):
         nn.init.zeros_(parameter)
     torch.testing.assert_close(jacobian(lambda x: x + block_change(block, x), x), torch.eye(C))

@@ -175,7 +175,7 @@ def test_the_slope_of_tanh_is_at_most_1_and_of_the_sigmoid_a_quarter():
 def test_an_lstm_whose_forget_gate_is_open_keeps_its_gradient(jacobian):
     """Why LSTMs were made: ∂c_t/∂c_{t-1} has the term diag(f), with no W in it.
 
-    With f = 1 and nothing else coming in, the gradient of the memory is 1 after any number of steps.
+    With f = 1 and nothing else coming in, the memory's gradient is 1 after any number of steps.
     """
     cell = make_cell("lstm", weight=torch.zeros(4 * H, H).double())
     projected = torch.zeros(50, 4 * H).double()

@@ -40,7 +40,9 @@ def step_sums(log_probs, tgt):
 
 
 @torch.no_grad()
-def test_each_step_is_a_distribution_in_which_pad_and_bos_never_come(translator, pairs, step_through):
+def test_each_step_is_a_distribution_in_which_pad_and_bos_never_come(
+    translator, pairs, step_through
+):
     src, mask, tgt = pairs
     probs = step_through(translator, src, mask, tgt[:, :-1]).exp()
     torch.testing.assert_close(probs.sum(dim=-1), torch.ones(probs.shape[:2]))
