@@ -10,6 +10,7 @@ equal sums are equal in both; a search doesn't care whether their exponentials a
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -26,7 +27,10 @@ def random_table(seed: int, vocab_size: int, *, none: float = 0.2, levels: int =
     """Log probabilities at random; with the chance `none` a token can't follow."""
 
     def table(source: tuple[int, ...], tokens: tuple[int, ...]) -> Row:
-        last_two = (BOS, *tokens)[-2:]
+        return after(source, (BOS, *tokens)[-2:])
+
+    @cache
+    def after(source: tuple[int, ...], last_two: tuple[int, ...]) -> Row:
         random = np.random.default_rng([seed, *source, 99, *last_two])
         row = -random.integers(1, levels + 1, vocab_size) / 8
         row[random.random(vocab_size) < none] = -math.inf
@@ -99,10 +103,14 @@ class TableDecoder:
         )
         sums = (request.scores[:, :, None] + log_probs).reshape(num_rows, -1)
         best = np.argsort(-sums, axis=1, kind="stable")[:, : request.num_candidates]
-        attention = [
-            [weights(source, history, state.length) for history in beams]
-            for source, beams in zip(state.sources, histories, strict=True)
-        ]
+        attention = None
+        if request.want_attention:
+            attention = np.array(
+                [
+                    [weights(source, history, state.length) for history in beams]
+                    for source, beams in zip(state.sources, histories, strict=True)
+                ]
+            )
         return StepAnswer(
             state=TableState(state.length, state.sources, histories),
             candidates=best if request.num_candidates else None,
@@ -110,7 +118,7 @@ class TableDecoder:
             if request.num_candidates
             else None,
             log_probs=log_probs if request.want_log_probs else None,
-            attention=np.array(attention) if request.want_attention else None,
+            attention=attention,
         )
 
     def _follow(

@@ -71,7 +71,7 @@ def check_alike(found, expected) -> None:
     )
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(data=st.data(), seed=st.integers(0, 10**6))
 def test_every_sentence_of_a_batch_gets_what_it_would_get_alone(data, seed) -> None:
     vocab_size = data.draw(st.integers(4, 9))
