@@ -145,7 +145,9 @@ class AsyncClient:
         """Translate sentences; see `Client.translate`."""
         texts, settings = check_sentences(sentences, options)
         info = await self.describe(model, version)
-        call = TranslateCall(texts, settings, info, self.options, self.target)
+        call = await asyncio.to_thread(
+            TranslateCall, texts, settings, info, self.options, self.target
+        )
         async for span, response in self._answers(self._translator.Translate, call.requests()):
             call.add(span, response)
         return call.answers()
@@ -170,7 +172,8 @@ class AsyncClient:
     ) -> list[PairScore]:
         """Tell how probable given translations are; see `Client.score`."""
         texts = check_pairs(pairs)
-        call = ScoreCall(texts, await self.describe(model, version), self.options, self.target)
+        info = await self.describe(model, version)
+        call = await asyncio.to_thread(ScoreCall, texts, info, self.options, self.target)
         async for span, response in self._answers(self._translator.Score, call.requests()):
             call.add(span, response)
         return call.answers()

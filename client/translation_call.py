@@ -56,7 +56,11 @@ class _Answers(Generic[Answer]):
 
 
 class TranslateCall:
-    """Makes the requests of many sentences, and one list of their answers."""
+    """Makes the requests of many sentences, and one list of their answers.
+
+    Raises:
+        RemoteError: The model is no translator.
+    """
 
     def __init__(
         self,
@@ -69,23 +73,18 @@ class TranslateCall:
         self._sentences = sentences
         self._settings = settings
         self._model = model
-        self._spec = translator_of(model, target)
-        self._options = options
         self._target = target
         self._answers: _Answers[Translation] = _Answers(len(sentences))
+        spec = translator_of(model, target)
+        options_bytes = {one: write_options(one).ByteSize() for one in set(settings)}
+        items = list(zip(sentences, settings, strict=True))
+        sent = [_text_bytes(text) + options_bytes[one] for text, one in items]
+        answered = [_answer_bytes(text, one, spec) for text, one in items]
+        self._spans = _cut(sent, answered, model, options)
 
     def requests(self) -> Iterator[tuple[Span, wire.TranslateRequest]]:
         """Make the requests one by one, in the order of the sentences."""
-        options_bytes = {one: write_options(one).ByteSize() for one in set(self._settings)}
-        sent = [
-            _text_bytes(text) + options_bytes[one]
-            for text, one in zip(self._sentences, self._settings, strict=True)
-        ]
-        answered = [
-            _answer_bytes(text, one, self._spec)
-            for text, one in zip(self._sentences, self._settings, strict=True)
-        ]
-        for span in _cut(sent, answered, self._model, self._options):
+        for span in self._spans:
             yield span, write_sentences(self._sentences, self._settings, span, self._model)
 
     def add(self, span: Span, response: wire.TranslateResponse) -> None:
@@ -106,7 +105,11 @@ class TranslateCall:
 
 
 class ScoreCall:
-    """Makes the requests of many pairs, and one list of their answers."""
+    """Makes the requests of many pairs, and one list of their answers.
+
+    Raises:
+        RemoteError: The model is no translator.
+    """
 
     def __init__(
         self,
@@ -118,15 +121,15 @@ class ScoreCall:
         translator_of(model, target)
         self._pairs = pairs
         self._model = model
-        self._options = options
         self._target = target
         self._answers: _Answers[PairScore] = _Answers(len(pairs))
+        sent = [_text_bytes(source) + _text_bytes(target) for source, target in pairs]
+        answered = [pair_score_bytes(len(target)) for _, target in pairs]
+        self._spans = _cut(sent, answered, model, options)
 
     def requests(self) -> Iterator[tuple[Span, wire.ScoreRequest]]:
         """Make the requests one by one, in the order of the pairs."""
-        sent = [_text_bytes(source) + _text_bytes(target) for source, target in self._pairs]
-        answered = [pair_score_bytes(len(target)) for _, target in self._pairs]
-        for span in _cut(sent, answered, self._model, self._options):
+        for span in self._spans:
             yield span, write_pairs(self._pairs, span, self._model)
 
     def add(self, span: Span, response: wire.ScoreResponse) -> None:
@@ -159,13 +162,14 @@ def stream_request(
 
 def _cut(
     sent: Sequence[int], answered: Sequence[int], model: ModelInfo, options: ClientOptions
-) -> Iterator[Span]:
-    return spans(
+) -> list[Span]:
+    found = spans(
         np.array(sent, np.int64),
         np.array(answered, np.int64),
         options.chunk_bytes_for(model.max_message_bytes),
         most=min(_MOST_SENTENCES, model.max_sentences or _MOST_SENTENCES),
     )
+    return list(found)
 
 
 def _text_bytes(text: str) -> int:

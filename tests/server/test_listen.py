@@ -103,5 +103,13 @@ def test_a_server_that_cannot_listen_leaves_nothing_behind(taken_port, make_fore
 
 def test_options_out_of_range_are_all_told():
     with pytest.raises(OptionError) as caught:
-        ServerOptions(workers=0, max_message_bytes=1, grace_s=-1)
-    assert len(caught.value.problems) == 3
+        ServerOptions(
+            workers=0,
+            max_message_bytes=1,
+            max_sentences=0,
+            max_characters=2**31,
+            max_beam_size=65,
+            grace_s=-1,
+        )
+    assert len(caught.value.problems) == 6
+    assert "max_beam_size is 65; it must be 1 to 64." in caught.value.problems

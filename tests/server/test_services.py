@@ -14,6 +14,7 @@ from foretell.protos.arrays import pack_doubles, unpack_doubles, unpack_integers
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
 from foretell.protos.v1.models_pb2 import DescribeModelRequest, ListModelsRequest
 from foretell.protos.v1.models_pb2_grpc import ModelsStub
+from foretell.server.application import SERVICES
 from foretell.server.options import ServerOptions
 
 DAY_NS = 86_400_000_000_000
@@ -274,7 +275,7 @@ def test_models_are_listed_and_described(serving, make_forecaster):
     assert description.max_message_bytes == 64 * 2**20
 
 
-@pytest.mark.parametrize("service", ["", "demand", "foretell.v1.Forecaster", "foretell.v1.Models"])
+@pytest.mark.parametrize("service", ["", "demand", *SERVICES])
 def test_health_is_told_for_the_server_each_service_and_each_model(
     serving, make_forecaster, service
 ):
@@ -293,4 +294,7 @@ def test_reflection_lists_the_services(serving, make_forecaster):
         stub = reflection_pb2_grpc.ServerReflectionStub(channel)
         answer = next(stub.ServerReflectionInfo(iter([request])))
     names = {service.name for service in answer.list_services_response.service}
-    assert {"foretell.v1.Forecaster", "foretell.v1.Models", "grpc.health.v1.Health"} <= names
+    assert {*SERVICES, "grpc.health.v1.Health"} <= names
+    assert {f"foretell.v1.{name}" for name in ("Forecaster", "Translator", "Models")} == set(
+        SERVICES
+    )

@@ -1,5 +1,6 @@
 """Requests for translations are checked whole before anything of them is used."""
 
+import math
 from contextlib import suppress
 from dataclasses import fields, replace
 
@@ -41,7 +42,7 @@ OTHERS = {
     "max_length": 9,
     "max_length_ratio": 0.0,
     "max_length_margin": 0,
-    "patience": 1.5,
+    "patience": math.inf,
     "no_repeat_ngram_size": 3,
     "repetition_penalty": 1.25,
     "banned": ("a", "b c"),
