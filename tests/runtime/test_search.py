@@ -70,6 +70,7 @@ def test_the_two_formulas_normalise_each_in_its_way_and_0_is_neutral() -> None:
         assert found.score == found.log_prob
 
 
+@settings(max_examples=30)
 @given(seed=SEEDS, beam_size=st.integers(1, 5), a=st.sampled_from([0.0, 1.0]))
 def test_the_token_scores_add_up_to_the_sum_and_the_sum_to_the_score(seed, beam_size, a) -> None:
     request = ask(beam_size=beam_size, n_best=beam_size, length_penalty=a)
@@ -80,6 +81,7 @@ def test_the_token_scores_add_up_to_the_sum_and_the_sum_to_the_score(seed, beam_
         assert one.score == one.log_prob / length**a
 
 
+@settings(max_examples=30)
 @given(seed=SEEDS, max_length=st.integers(1, 9), data=st.data())
 def test_lengths_stay_within_their_limits(seed, max_length, data) -> None:
     min_length = data.draw(st.integers(0, max_length))
@@ -95,6 +97,7 @@ def test_lengths_stay_within_their_limits(seed, max_length, data) -> None:
 # The order of what is found.
 
 
+@settings(max_examples=30)
 @given(seed=SEEDS, beam_size=st.integers(1, 6), patience=st.sampled_from([1.0, math.inf]))
 def test_what_is_found_is_sorted_distinct_and_ends_before_it_is_cut(
     seed, beam_size, patience
@@ -106,6 +109,7 @@ def test_what_is_found_is_sorted_distinct_and_ends_before_it_is_cut(
     assert keys == sorted(keys)
 
 
+@settings(max_examples=30)
 @given(seed=SEEDS, beam_size=st.integers(1, 6), patience=st.sampled_from([0.5, 1.0, math.inf]))
 def test_asking_for_more_changes_none_of_those_before(seed, beam_size, patience) -> None:
     """n_best=5 and n_best=1 must agree on the best."""
@@ -119,6 +123,7 @@ def test_asking_for_more_changes_none_of_those_before(seed, beam_size, patience)
         assert outline(shorter) == outline(longest[:n_best])
 
 
+@settings(max_examples=30)
 @given(seed=SEEDS)
 def test_a_beam_of_one_is_greedy(seed) -> None:
     table = random_table(seed, 7)
@@ -162,6 +167,7 @@ class ShuffledDecoder(TableDecoder):
         )
 
 
+@settings(max_examples=30)
 @given(seed=SEEDS)
 def test_the_decoders_order_of_equal_candidates_does_not_matter(seed) -> None:
     # One word and the end: all candidates fit in, so that none is lost at the edge.
