@@ -29,14 +29,17 @@ class TranslateOptions:
 
     with a = `length_penalty`. The higher a, the longer the best hypothesis; 0 is no normalisation.
     Hypotheses that ended come before those that were cut at the greatest length; among equals the
-    higher score comes first, then the better beam, then the lower token id.
+    higher score comes first, then the one that ended first, then the better beam, then the lower
+    token id. Where every token is forbidden to every live hypothesis, they may end all the same.
 
     Attributes:
-        beam_size: Hypotheses kept alive; 1 is greedy search.
+        beam_size: Hypotheses kept alive; 1 is greedy search: the most probable token each time,
+            until that is the end token, whatever `patience` says.
         n_best: Hypotheses returned, at most `beam_size`; fewer where fewer texts were found.
         length_penalty: a, 0 or more.
         length_formula: "power" or "gnmt".
-        min_length: The end token can't come before this many tokens, itself counted.
+        min_length: The end token can't come before this many tokens, itself counted. More than a
+            sentence's greatest length is refused.
         max_length: Most tokens, the end token counted; None takes
             `max_length_ratio` · pieces of the source + `max_length_margin`. The model's own limit
             holds in any case.
@@ -47,9 +50,11 @@ class TranslateOptions:
             alone: nothing better can be found with this beam, at about three times the steps.
         no_repeat_ngram_size: No n-gram of this many tokens occurs twice; 0 allows all.
         repetition_penalty: The log probability of a token that the hypothesis holds already is
-            multiplied by this, 1 or more; the reported probabilities stay the model's own.
+            multiplied by this, 1 or more. Scores are made of the products; the reported log
+            probabilities stay the model's own.
         banned: Texts whose token sequences may not be produced.
-        prefix: Text that the translation starts with; its tokens are scored as any other.
+        prefix: Text that the translation starts with; its tokens are scored as any other, and
+            nothing is forbidden to them. One without room for the end token is refused.
         sample: Draw the tokens at random instead of searching; needs `beam_size` 1.
         temperature: Log probabilities are divided by it before drawing; above 0.
         top_k: Draw among the k most probable tokens; 0 among all.
@@ -134,7 +139,8 @@ class Hypothesis:
         token_log_probs: log P of each token given those before it, by the model alone; that of the
             end token comes last where the hypothesis ended.
         log_prob: Their sum, log P(y|x).
-        score: `log_prob` normalised by length: what hypotheses are ranked by.
+        score: `log_prob` normalised by length: what hypotheses are ranked by. With a repetition
+            penalty the sum that is normalised is the penalised one.
         finish_reason: "eos" where it ended, "length" where it was cut.
         attention: Weights [n, S] of the source's pieces for each of `tokens`, rows that sum to 1;
             None unless asked for, and where the model has none.
