@@ -18,6 +18,7 @@ from foretell.cli import (
     export,
     forecast,
     inspect,
+    inspect_gradients,
     score,
     serve,
     train,
@@ -67,6 +68,9 @@ app.add_typer(train.app, name="train")
 app.command("export", epilog=export.EXAMPLE)(export.export)
 app.command("verify", epilog=verify.EXAMPLE)(verify.verify)
 app.command("inspect", epilog=inspect.EXAMPLE)(inspect.inspect)
+app.command("inspect-gradients", epilog=inspect_gradients.EXAMPLE)(
+    inspect_gradients.inspect_gradients
+)
 app.command("serve", epilog=serve.EXAMPLE)(serve.serve)
 app.command("forecast", epilog=forecast.EXAMPLE)(forecast.forecast)
 app.command("translate", epilog=translate.EXAMPLE)(translate.translate)

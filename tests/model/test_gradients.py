@@ -40,6 +40,15 @@ def one_step(cell, gates):
     return lambda state: torch.cat(cell.step(gates, state.chunk(cell.num_states)))
 
 
+def many_steps(cell, inputs):
+    def run(state):
+        for gates in inputs:
+            state = one_step(cell, gates)(state)
+        return state
+
+    return run
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_jacobian_of_a_step_is_autograds(kind, walk, jacobian):
     cell, inputs, before = walk(kind)
@@ -91,17 +100,10 @@ def test_norms_on_sentences_are_those_of_the_running_encoder(kind, make_model, j
             inputs = cell.project(model.embedding(torch.tensor([2, *source[::-1]])))
         assert np.isfinite(flow.log_norms[row]).sum() == len(source)  # from step 2 to the last
         for lag in (1, len(source)):
-
-            def end(state, lag=lag):
-                for gates in inputs[-lag:]:
-                    state = one_step(cell, gates)(state)
-                return state
-
             start = torch.zeros(4 * cell.num_states).double()
             with torch.no_grad():
-                for gates in inputs[: len(inputs) - lag]:
-                    start = one_step(cell, gates)(start)
-            norm = torch.linalg.matrix_norm(jacobian(end, start), 2)
+                start = many_steps(cell, inputs[:-lag])(start)
+            norm = torch.linalg.matrix_norm(jacobian(many_steps(cell, inputs[-lag:]), start), 2)
             assert flow.log_norms[row, lag - 1] == pytest.approx(float(norm.log()), rel=1e-6)
 
 
