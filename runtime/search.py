@@ -41,9 +41,9 @@ class Progress:
     answer: list[FoundHypothesis] | None = None
 
 
-# Called after each step with the sentences that took part in it. It returns the rows to give up;
-# what it raises ends the whole search.
-OnStep = Callable[[list[Progress]], Collection[int] | None]
+# Called after each step with the search, whose `progress` may be asked for. It returns the rows to
+# give up; what it raises ends the whole search.
+OnStep = Callable[["Search"], Collection[int] | None]
 
 
 def search(
@@ -73,7 +73,7 @@ def search(
     while not running.is_done:
         running.step()
         if on_step is not None:
-            running.give_up(on_step(running.progress()) or ())
+            running.give_up(on_step(running) or ())
     return running.answers
 
 

@@ -122,8 +122,8 @@ def test_what_a_stream_tells_is_never_taken_back(seed, beam_sizes, patience) -> 
     told: dict[int, tuple[int, ...]] = dict.fromkeys(range(len(beam_sizes)), ())
     answers = {}
 
-    def on_step(progress) -> None:
-        for one in progress:
+    def on_step(running) -> None:
+        for one in running.progress():
             assert one.row not in answers, "nothing is told of a sentence that is complete"
             told[one.row] += one.tokens
             if one.answer is not None:
@@ -152,7 +152,7 @@ def test_greedy_search_tells_every_token_at_once_and_a_beam_what_is_sure() -> No
             TableDecoder(table, 7),
             *batch([(5, 2)]),
             [ask(beam_size=beam_size)],
-            lambda progress, told=told: told.extend(one.tokens for one in progress),
+            lambda running, told=told: told.extend(one.tokens for one in running.progress()),
         )
         assert told == parts
 
@@ -164,7 +164,7 @@ def test_a_sentence_can_be_given_up_and_the_others_go_on(seed, given_up, step) -
     whole = search(decoder, *batch(SOURCES), REQUESTS)
     steps = 0
 
-    def on_step(_progress):
+    def on_step(_running):
         nonlocal steps
         steps += 1
         return given_up if steps == step else None
@@ -185,7 +185,7 @@ def test_what_the_watcher_raises_ends_the_search() -> None:
     class CancelledError(Exception):
         pass
 
-    def on_step(_progress):
+    def on_step(_running):
         raise CancelledError
 
     decoder = TableDecoder(random_table(1, 7), 7)
