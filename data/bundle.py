@@ -40,6 +40,7 @@ __all__ = [
     "TensorSpec",
     "TranslatorSpec",
     "bundle_versions",
+    "list_files",
     "read_bundle",
     "read_manifest",
     "resolve_bundle",
@@ -85,15 +86,19 @@ def write_bundle(
     _check_target(target, overwrite)
     with _partial_folder(target) as partial:
         manifest = fill(partial)
-        names = sorted(
-            file.relative_to(partial).as_posix() for file in partial.rglob("*") if file.is_file()
-        )
-        entries = {name: _entry(partial / name) for name in names}
-        text = dataclasses.replace(manifest, files=entries).to_json()
+        text = dataclasses.replace(manifest, files=list_files(partial)).to_json()
         (partial / MANIFEST_FILE).write_bytes(text.encode())
         written = read_bundle(partial)
         _move(partial, target)
     return Bundle(target, written.manifest)
+
+
+def list_files(folder: Path) -> dict[str, FileEntry]:
+    """List the files in a folder as a manifest does."""
+    names = sorted(
+        file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()
+    )
+    return {name: _entry(folder / name) for name in names}
 
 
 def read_bundle(path: str | os.PathLike[str]) -> Bundle:

@@ -18,7 +18,7 @@ from foretell.runtime.decoder import DECODER_FILE, ENCODER_FILE
 Axes = tuple[str | int, ...]
 
 # Sizes that only the export sees: each at least 2 and unlike the others, or torch may fix it.
-_BATCH, _BEAMS, _PAST_BEAMS, _PAST_LEN, _CANDIDATES, _SRC_LEN = 2, 3, 4, 5, 6, 7
+_BATCH, _BEAMS, _PAST_BEAMS, _PAST_LEN, _CANDIDATES, EXAMPLE_LENGTH = 2, 3, 4, 5, 6, 7
 
 
 class EncoderGraph(nn.Module):
@@ -80,8 +80,8 @@ def _highest(totals: Tensor, count: Tensor) -> Tensor:
 def export_translator(model: Seq2Seq, folder: Path) -> tuple[GraphSpec, GraphSpec]:
     """Write `encoder.onnx` and `decoder.onnx` into a folder."""
     model.eval()
-    src = torch.randint(4, model.vocab_size, (_BATCH, _SRC_LEN))
-    src_mask = torch.arange(_SRC_LEN) < torch.tensor([[_SRC_LEN], [_SRC_LEN - 3]])
+    src = torch.randint(4, model.vocab_size, (_BATCH, EXAMPLE_LENGTH))
+    src_mask = torch.arange(EXAMPLE_LENGTH) < torch.tensor([[EXAMPLE_LENGTH], [EXAMPLE_LENGTH - 3]])
     with torch.inference_mode():
         memory, initial = model.encode(src, src_mask)
     memory = {name: torch.randn(x.shape) for name, x in memory.items()}
@@ -118,7 +118,7 @@ def export_translator(model: Seq2Seq, folder: Path) -> tuple[GraphSpec, GraphSpe
         "tokens": torch.randint(4, model.vocab_size, (_BATCH, _BEAMS)),
         "scores": torch.randn(_BATCH, _BEAMS),
         "parents": torch.randint(_PAST_BEAMS, (_BATCH, _BEAMS)),
-        "positions": torch.randint(_SRC_LEN, (_BATCH,)),
+        "positions": torch.randint(EXAMPLE_LENGTH, (_BATCH,)),
         "num_candidates": torch.tensor([_CANDIDATES]),
         "src_mask": src_mask,
         "memory": memory,

@@ -2,6 +2,8 @@
 
 `python tests/bundles.py NAME FOLDER` writes FOLDER/run and FOLDER/models/tiny/1. It runs in a
 process of its own, as an export does, and not under the tests' type checker.
+
+The forecasters know a weekly season; the translators turn English number words into German ones.
 """
 
 import os
@@ -13,6 +15,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import pandas as pd
 
+from foretell.data.number_words import english_words, german_words
 from foretell.data.options import Columns
 
 COVARIATES = Columns(future_covariates=("promo",), past_covariates=("visits",), static=("size",))
@@ -22,6 +25,9 @@ BUNDLES: dict[str, tuple[str, Columns, int]] = {
     "daily": ("D", Columns(), 5),
     "covariates": ("D", COVARIATES, 60),
 }
+
+# Training steps of the translators.
+STEPS = {"transformer": 150, "recurrent": 200}
 
 
 def daily_table(num_series: int = 6, steps: int = 80) -> pd.DataFrame:
@@ -51,6 +57,16 @@ def daily_table(num_series: int = 6, steps: int = 80) -> pd.DataFrame:
 def build(name: str, folder: Path) -> None:
     """Train and export one of the bundles."""
     from foretell.export.build import export_run
+
+    if name in BUNDLES:
+        train_forecaster(name, folder / "run")
+    else:
+        train_translator(name, folder / "run")
+    export_run(folder / "run", folder / "models" / "tiny" / "1")
+
+
+def train_forecaster(name: str, run: Path) -> None:
+    """Train a forecaster on daily series."""
     from foretell.model.config import ForecasterConfig, TrainingConfig
     from foretell.model.fit import fit_forecaster
 
@@ -75,9 +91,44 @@ def build(name: str, folder: Path) -> None:
         training=TrainingConfig(
             steps=steps, batch_size=16, warmup_steps=5, ema_decay=0.9, validate_every=steps
         ),
-        run=folder / "run",
+        run=run,
     )
-    export_run(folder / "run", folder / "models" / "tiny" / "1")
+
+
+def train_translator(name: str, run: Path) -> None:
+    """Train a translator on number words, until it knows most of the small ones."""
+    from foretell.model.fit_translator import Corpus, fit_translator
+    from foretell.model.translator_config import (
+        RecurrentConfig,
+        TransformerConfig,
+        TranslatorTraining,
+    )
+
+    size = {"vocab_size": 400, "d_model": 32, "max_source_length": 40, "max_target_length": 40}
+    models = {
+        "transformer": TransformerConfig(
+            **size, num_heads=4, d_ff=64, num_encoder_layers=1, num_decoder_layers=1, dropout=0.0
+        ),
+        "recurrent": RecurrentConfig(**size, cell="gru", attention="additive", dropout=0.0),
+    }
+    pairs = [(english_words(number), german_words(number)) for number in (*range(100), *range(100, 1000, 30))]
+    src, tgt = zip(*pairs, strict=True)
+    fit_translator(
+        Corpus(src, tgt),
+        model=models[name],
+        training=TranslatorTraining(
+            steps=STEPS[name],
+            batch_tokens=300,
+            learning_rate=1e-2,
+            warmup_steps=20,
+            label_smoothing=0.0,
+            ema_decay=0.9,
+            validate_every=STEPS[name],
+        ),
+        run=run,
+        src_language="en",
+        tgt_language="de",
+    )
 
 
 if __name__ == "__main__":

@@ -47,6 +47,18 @@ def covariate_bundle_path() -> Path:
     return _built("covariates")
 
 
+@pytest.fixture(scope="session")
+def translator_bundle_path() -> Path:
+    """A tiny Transformer from English to German number words below 100: .../models/tiny/1."""
+    return _built("transformer")
+
+
+@pytest.fixture(scope="session")
+def recurrent_bundle_path() -> Path:
+    """The same with a GRU and additive attention."""
+    return _built("recurrent")
+
+
 def _built(name: str) -> Path:
     """Build a bundle, or take the one that this very code has built before."""
     folder = ROOT / "build" / "test-bundles" / _fingerprint() / name
@@ -64,6 +76,7 @@ def _fingerprint() -> str:
     """Name the code that decides what a bundle is; a clean checkout has built none."""
     digest = hashlib.sha256(BUILDER.read_bytes())
     folders = [*(ROOT / "model").glob("*.py"), *(ROOT / "export").glob("*.py")]
-    for file in sorted([*folders, ROOT / "data" / "manifest.py", ROOT / "data" / "records.py"]):
+    names = ("data/manifest.py", "data/records.py", "data/number_words.py", "runtime/selfcheck.py")
+    for file in sorted([*folders, *(ROOT / name for name in names)]):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:16]

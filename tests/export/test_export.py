@@ -14,8 +14,8 @@ from foretell.data.errors import BundleError, OptionError
 from foretell.export import build
 from foretell.export.build import export_run, prove_bundle
 from foretell.export.forecaster import export_forecaster, forecaster_inputs
+from foretell.export.forecaster_parity import compare, parity_cases
 from foretell.export.onnx_graph import ExportError, Signature, export_graph
-from foretell.export.parity import compare, parity_cases
 from foretell.model.config import ForecasterConfig
 from foretell.model.forecaster import Forecaster
 from foretell.runtime.selfcheck import check_sample

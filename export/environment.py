@@ -1,0 +1,31 @@
+"""What a proof ran on: the versions of the libraries, and their threads."""
+
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+
+import torch
+
+
+def tool_versions() -> dict[str, str]:
+    """Return the versions of everything that takes part in an export."""
+    import onnxruntime  # noqa: PLC0415  - installed under one of two distribution names
+
+    names = ("foretell", "torch", "onnx", "onnxscript", "numpy")
+    return {
+        "python": platform.python_version(),
+        "onnxruntime": onnxruntime.__version__,
+        **{name: version(name) for name in names},
+    }
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Let torch use as many threads as the session beside it."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
