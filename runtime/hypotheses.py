@@ -52,6 +52,11 @@ class SearchRequest:
         if problems:
             raise OptionError(problems)
 
+    @property
+    def wants_attention(self) -> bool:
+        """Whether weights are to be found with the tokens, where the model has any."""
+        return self.options.attention or self.options.replace_unknowns
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class FoundHypothesis:
@@ -65,7 +70,8 @@ class FoundHypothesis:
         score: The sum that it was ranked by, divided by its length; the sum is `log_prob` unless
             there is a repetition penalty.
         finish_reason: "eos" where it ended, "length" where it was cut.
-        attention: Weights of the source's pieces for each of `token_ids`, or None.
+        attention: Weights of the source's pieces for each of `token_ids`; None unless the request
+            wants them, and where the model has none.
     """
 
     token_ids: tuple[int, ...]
@@ -192,5 +198,7 @@ class Sentence:
             log_prob=float(np.cumsum(log_probs, dtype=np.float64)[-1]),
             score=sum_ / length_norm(self.request.options, len(log_probs)),
             finish_reason=finish_reason,
-            attention=None if attention is None else attention[:, : self.source_length].copy(),
+            attention=attention[:, : self.source_length].copy()
+            if attention is not None and self.request.wants_attention
+            else None,
         )

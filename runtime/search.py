@@ -104,7 +104,7 @@ class Search:
         # The width of all steps but the first follows from options, never from what is found.
         self._width = int(self._rules.beam_sizes.max())
         self._with_attention = decoder.has_attention and any(
-            request.options.attention or request.options.replace_unknowns for request in requests
+            request.wants_attention for request in requests
         )
         self._beams = Beams.start(
             len(requests), source_length=src.shape[1], with_attention=self._with_attention
@@ -121,23 +121,24 @@ class Search:
         beams, rules = self._beams, self._rules
         vocab_size = self._decoder.vocab_size
         requests = [sentence.request for sentence in self._sentences]
-        banned = {
-            row: banned_places(request, beams.held(row), vocab_size)
-            for row, request in enumerate(requests)
-            if looks_back(request)
-        }
         own = [
             row
             for row, request in enumerate(requests)
             if needs_log_probs(request, int(beams.positions[row]))
         ]
+        banned = {
+            row: banned_places(request, beams.held(row), vocab_size)
+            for row, request in enumerate(requests)
+            if looks_back(request) and row not in own
+        }
         answer = self._ask(banned, own)
         candidates = rules.allow(answer, beams.sums, beams.positions, banned, vocab_size)
         if own:
             candidates = self._with_own(candidates, answer, own)
         choice = choose(candidates, rules.beam_sizes, rules.considered, self._width)
         self._state = answer.state
-        self._end(choice, answer)
+        self._completed = []
+        self._end(choice)
         self._beams = beams.grow(choice, answer.attention)
         self._leave(self._complete())
 
@@ -196,7 +197,7 @@ class Search:
             candidates.replace(row, one)
         return candidates
 
-    def _end(self, choice: Choice, answer: StepAnswer) -> None:
+    def _end(self, choice: Choice) -> None:
         """Hand the hypotheses that end to their sentences."""
         beams = self._beams
         ended = zip(
@@ -226,7 +227,6 @@ class Search:
 
     def _leave(self, complete: Bool[np.ndarray, " B"]) -> None:
         """Take complete sentences out of the batch, at once: what stays costs a step, each time."""
-        self._completed = []
         if not complete.any():
             return
         rows = np.flatnonzero(~complete)

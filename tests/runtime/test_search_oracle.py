@@ -84,8 +84,8 @@ def test_every_sentence_of_a_batch_gets_what_it_would_get_alone(data, seed) -> N
     for source, request, hypotheses in zip(sources, asked, found, strict=True):
         check_alike(hypotheses, search_slowly(table, tuple(source), request))
         for one in hypotheses:
-            wanted = request.options.attention or request.options.replace_unknowns
-            if wanted:
+            assert (one.attention is not None) == request.wants_attention
+            if one.attention is not None:
                 rows = [
                     weights(tuple(source), one.token_ids[:step], len(source))
                     for step in range(len(one.token_ids))
