@@ -54,6 +54,13 @@ def test_a_beam_of_two_finds_the_best() -> None:
     assert found.log_prob == pytest.approx(-1.021651, abs=1e-6)
 
 
+def test_the_example_that_the_readme_works_out_by_hand() -> None:
+    first, second = find(SEARCH, beam_size=2, n_best=2, max_length=6)
+    assert (first.token_ids, second.token_ids) == ((4,), (3, 4))
+    assert first.score == pytest.approx(math.log(0.36) / 2)
+    assert second.score == pytest.approx(math.log(0.1683) / 3)
+
+
 @pytest.mark.parametrize(
     ("n_best", "patience"),
     [*[(n_best, math.inf) for n_best in (1, 2, 3, 4, 5)], (1, 1.0), (2, 1.0), (3, 1.0)],
