@@ -201,7 +201,31 @@ def test_a_search_can_be_led_step_by_step() -> None:
     assert list(map(outline, running.answers)) == list(map(outline, expected))
 
 
-# Attention.
+# What a hypothesis holds.
+
+
+def test_all_that_a_hypothesis_holds_follows_its_parent() -> None:
+    """The beams change places here; greedy search would never show a state left in place."""
+    table = fixed_table(
+        {
+            (BOS,): {A: 0.6, B: 0.4},
+            (BOS, A): {C: 0.3, EOS: 0.7},
+            (BOS, B): {C: 1.0},
+            (A, C): {A: 0.5, EOS: 0.5},
+            (B, C): {B: 1.0},
+            (C, A): {EOS: 1.0},
+            (C, B): {EOS: 1.0},
+        },
+        7,
+    )
+    decoder = TableDecoder(table, 7)
+    request = ask(beam_size=2, n_best=2, min_length=3, attention=True)
+    ((best, _),) = search(decoder, *batch([(5, 2)]), [request])
+    assert [one.parents.tolist()[0] for one in decoder.requests[1:3]] == [[0, 0], [1, 0]]
+    assert best.token_ids == (B, C, B)
+    assert best.token_log_probs == pytest.approx((math.log(0.4), 0.0, 0.0, 0.0))
+    weights = [TABLES["weights"]((5, 2), best.token_ids[:step], 2) for step in range(3)]
+    np.testing.assert_array_equal(best.attention, weights)
 
 
 def test_weights_are_cut_to_the_sentences_own_source_and_only_where_there_are_any() -> None:
