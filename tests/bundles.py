@@ -111,7 +111,8 @@ def train_translator(name: str, run: Path) -> None:
         ),
         "recurrent": RecurrentConfig(**size, cell="gru", attention="additive", dropout=0.0),
     }
-    pairs = [(english_words(number), german_words(number)) for number in (*range(100), *range(100, 1000, 30))]
+    numbers = [*range(100), *range(100, 1000, 30)]
+    pairs = [(english_words(number), german_words(number)) for number in numbers]
     src, tgt = zip(*pairs, strict=True)
     fit_translator(
         Corpus(src, tgt),

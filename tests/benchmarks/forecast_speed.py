@@ -23,7 +23,8 @@ import torch
 from foretell.client import Client
 from foretell.data.bundle import read_bundle
 from foretell.data.options import Columns
-from foretell.export.build import export_run, through_runtime
+from foretell.export.build import export_run
+from foretell.export.forecaster_proof import through_runtime
 from foretell.model.config import ForecasterConfig, TrainingConfig
 from foretell.model.fit import fit_forecaster
 from foretell.model.run import read_run
