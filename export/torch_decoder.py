@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int64
+from jaxtyping import Bool, Float32, Int64
 from torch import Tensor
 
 from foretell.model.seq2seq import Memory, Seq2Seq, State
@@ -64,9 +64,8 @@ class TorchDecoder:
         answers: dict[str, Tensor] = {}
         if request.num_candidates:
             totals = (scores[..., None] + output.log_probs).flatten(1)
-            # Torch's topk orders equal numbers as it likes.
-            order = totals.sort(dim=1, descending=True, stable=True).indices
-            answers["candidates"] = candidates = order[:, : request.num_candidates]
+            candidates = _rank(totals).topk(request.num_candidates, dim=1).indices
+            answers["candidates"] = candidates
             answers["candidate_log_probs"] = output.log_probs.flatten(1).gather(1, candidates)
         if request.want_log_probs:
             answers["log_probs"] = output.log_probs
@@ -87,3 +86,14 @@ class TorchDecoder:
 
     def _tensor(self, array: np.ndarray) -> Tensor:
         return torch.as_tensor(array, device=self._model.output_bias.device)
+
+
+def _rank(numbers: Float32[Tensor, "B N"]) -> Int64[Tensor, "B N"]:
+    """Return integers in the order of the numbers, of equal ones the first the highest.
+
+    Torch's topk takes equal numbers as it likes; these it can't choose among.
+    """
+    bits = (numbers + 0.0).view(torch.int32)  # -0 becomes 0
+    rising = bits ^ ((bits >> 31) & 0x7FFFFFFF)  # as integers, negative floats fall where they rise
+    places = torch.arange(numbers.shape[1], device=numbers.device)
+    return (rising.to(torch.int64) << 32) - places

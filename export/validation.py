@@ -1,73 +1,78 @@
-"""How well a model in training translates: BLEU of the very search that serves, run on torch."""
+"""BLEU of the very search that serves, over a model in training: what chooses the best weights."""
 
-from collections.abc import Callable
-
-from foretell.data.text import EOS, Tokenizer
+from foretell.data.errors import ForetellError
+from foretell.data.manifest import TranslatorSpec
+from foretell.data.text import Tokenizer, is_blank
 from foretell.data.translation import TranslateOptions
 from foretell.export.torch_decoder import TorchDecoder
-from foretell.model.fit_translator import Corpus, MakeScorer
+from foretell.model.fit_translator import Corpus, MakeScorer, translator_spec
 from foretell.model.seq2seq import Seq2Seq
-from foretell.runtime.hypotheses import SearchRequest
+from foretell.model.training import Scorer
 from foretell.runtime.packing import pad_sources, plan_batches
 from foretell.runtime.search import search
+from foretell.runtime.sources import SentenceTask, sentence_task
 
-_GREEDY = TranslateOptions(beam_size=1)
-_MAX_TOKENS = 8192  # padded pieces of a batch
+_MAX_TOKENS = 8_192  # padded source tokens of a batch, counted once a beam
 
 
-def bleu_scorer(validation: Corpus) -> MakeScorer:
-    """Score a model by the BLEU (sacreBLEU, 13a, mixed case) of its greedy translations.
+def bleu_scorer(validation: Corpus, *, beam_size: int = 1) -> MakeScorer:
+    """Score a model by the BLEU (sacreBLEU, 13a, case counts) of its translations, 0 to 100.
 
     Args:
-        validation: Sentences, and their translations by people.
+        validation: Sentences and their translations, in normal form where case and spaces matter.
+            A source that is longer than the model allows is cut; a blank one stays blank.
+        beam_size: Hypotheses kept alive; 1 is greedy search, the fastest.
+
+    Returns:
+        What `fit_translator` takes as `make_scorer`.
 
     Raises:
-        ModuleNotFoundError: sacreBLEU, of the extra [evaluate], is not installed.
+        ForetellError: sacreBLEU is not installed.
     """
-    from sacrebleu.metrics.bleu import BLEU  # noqa: PLC0415
+    try:
+        from sacrebleu.metrics.bleu import BLEU  # noqa: PLC0415  - of the extra [evaluate]
+    except ImportError as error:
+        raise ForetellError(
+            "BLEU needs sacrebleu, which is not installed; pip install 'foretell[evaluate]', or "
+            "train without a scorer: the loss then chooses the best weights."
+        ) from error
+    options = TranslateOptions(beam_size=beam_size, truncate_source=True)
 
-    metric = BLEU()
-    references = [list(validation.tgt)]
-
-    def make(model: Seq2Seq, tokenizer: Tokenizer) -> Callable[[], float]:
-        sources = [(*tokenizer.encode(text), EOS) for text in validation.src]
+    def make(model: Seq2Seq, tokenizer: Tokenizer) -> Scorer:
+        spec = translator_spec(model)
+        tasks = [
+            sentence_task(text, options, tokenizer, spec, position=place, place=place)
+            for place, text in enumerate(validation.src)
+            if not is_blank(text)
+        ]
 
         def score() -> float:
-            found = translate_greedily(model, tokenizer, sources)
-            return float(metric.corpus_score(found, references).score)
+            texts = [""] * len(validation.src)
+            for task, ids in zip(tasks, _translate(model, spec, tasks), strict=True):
+                texts[task.position] = tokenizer.decode(ids)
+            return float(BLEU().corpus_score(texts, [list(validation.tgt)]).score)
 
         return score
 
     return make
 
 
-def translate_greedily(
-    model: Seq2Seq, tokenizer: Tokenizer, sources: list[tuple[int, ...]]
-) -> list[str]:
-    """Translate encoded sentences; a sentence without pieces stays empty.
-
-    Args:
-        model: In evaluation mode.
-        tokenizer: The model's.
-        sources: Pieces of each sentence and the end token.
-    """
+def _translate(
+    model: Seq2Seq, spec: TranslatorSpec, tasks: list[SentenceTask]
+) -> list[tuple[int, ...]]:
+    """Return the tokens of each sentence's best translation."""
     decoder = TorchDecoder(model)
-    texts = [""] * len(sources)
-    filled = [place for place, ids in enumerate(sources) if len(ids) > 1]
-    lengths = [len(sources[place]) for place in filled]
+    best: list[tuple[int, ...]] = [()] * len(tasks)
     batches = plan_batches(
-        lengths,
-        [1] * len(lengths),
-        max_source_length=max(lengths, default=1),
+        [len(task.source.ids) for task in tasks],
+        [task.request.options.beam_size for task in tasks],
+        max_source_length=spec.max_source_length,
         max_tokens=_MAX_TOKENS,
     )
     for batch in batches:
-        places = [filled[i] for i in batch.sentences]
-        src, src_mask = pad_sources([sources[place] for place in places], batch.source_length)
-        requests = [
-            SearchRequest(options=_GREEDY, max_length=2 * len(sources[place]) + 20, place=place)
-            for place in places
-        ]
-        for place, found in zip(places, search(decoder, src, src_mask, requests), strict=True):
-            texts[place] = tokenizer.decode(found[0].token_ids) if found else ""
-    return texts
+        some = [tasks[place] for place in batch.sentences]
+        src, src_mask = pad_sources([task.source.ids for task in some], batch.source_length)
+        found = search(decoder, src, src_mask, [task.request for task in some])
+        for place, hypotheses in zip(batch.sentences, found, strict=True):
+            best[place] = hypotheses[0].token_ids if hypotheses else ()
+    return best

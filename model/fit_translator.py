@@ -141,7 +141,7 @@ def fit_translator(
         "validation_score": state.best_validation_score,
         "seconds": round(time.perf_counter() - start, 1),
     }
-    spec = _spec(model, translator, src_language, tgt_language)
+    spec = translator_spec(translator, src_language, tgt_language)
     write_run(
         TranslatorRun(path=run.absolute(), config=model, spec=spec, training=record), translator
     )
@@ -231,14 +231,16 @@ def _start_from(translator: Seq2Seq, vectors: np.ndarray) -> None:
             weight.copy_(torch.where(found, scaled, weight))
 
 
-def _spec(
-    model: TranslatorConfig, translator: Seq2Seq, src_language: str, tgt_language: str
+def translator_spec(
+    translator: Seq2Seq, src_language: str = "", tgt_language: str = ""
 ) -> TranslatorSpec:
+    """Say of a model what its bundle says."""
+    config = translator.config
     return TranslatorSpec(
-        arch="recurrent" if isinstance(model, RecurrentConfig) else "transformer",
-        vocab_size=model.vocab_size,
-        max_source_length=model.max_source_length,
-        max_target_length=model.max_target_length,
+        arch="recurrent" if isinstance(config, RecurrentConfig) else "transformer",
+        vocab_size=config.vocab_size,
+        max_source_length=config.max_source_length,
+        max_target_length=config.max_target_length,
         src_language=src_language,
         tgt_language=tgt_language,
         has_attention=translator.has_attention,

@@ -27,7 +27,7 @@ class Recurrent(Seq2Seq):
             tied_output=config.tied_output,
             dropout=config.dropout,
         )
-        self.config = config
+        self.config: RecurrentConfig = config
         self.has_attention = config.attention != "none"
         width, directions = config.d_model, 2 if config.bidirectional else 1
         self.encoder = nn.ModuleList(

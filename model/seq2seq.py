@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from foretell.data.text import BOS, PAD
 from foretell.model.dropout import Dropout
+from foretell.model.translator_config import TranslatorConfig
 
 # Both are never predicted: their probability is 0. They are the first pieces of every vocabulary.
 NUM_UNPREDICTED = 2
@@ -41,6 +42,7 @@ class StepOutput:
 class Seq2Seq(nn.Module, ABC):
     """A translator: an encoder, and a decoder that says what comes next."""
 
+    config: TranslatorConfig
     has_attention: bool
 
     def __init__(self, vocab_size: int, d_model: int, *, tied_output: bool, dropout: float) -> None:

@@ -32,7 +32,7 @@ class Transformer(Seq2Seq):
             tied_output=config.tied_output,
             dropout=config.dropout,
         )
-        self.config = config
+        self.config: TransformerConfig = config
         shape: dict[str, Any] = {
             "d_model": config.d_model,
             "num_heads": config.num_heads,
