@@ -10,8 +10,10 @@ import pytest
 from foretell.data.errors import BundleError
 from foretell.protos.arrays import unpack_doubles
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
-from foretell.protos.v1.models_pb2 import ListModelsRequest
+from foretell.protos.v1.models_pb2 import DescribeModelRequest, ListModelsRequest
 from foretell.protos.v1.models_pb2_grpc import ModelsStub
+from foretell.protos.v1.translator_pb2 import TranslateRequest
+from foretell.protos.v1.translator_pb2_grpc import TranslatorStub
 from foretell.runtime import load
 from foretell.server.background import serve_in_background
 from foretell.server.repository import Repository
@@ -116,3 +118,42 @@ def test_half_of_a_batch_is_bad(models, make_request):
         (3, "has_inf"),
     ]
     assert response.provider == "CPUExecutionProvider"
+
+
+def test_both_kinds_are_served_side_by_side(
+    models, translator_bundle_path, recurrent_bundle_path, make_request
+):
+    shutil.copytree(translator_bundle_path, models / "ende/3")
+    shutil.copytree(recurrent_bundle_path, models / "old_ende/1")
+    request = TranslateRequest(model="ende", sentences=["one", "", "one " * 999])
+    with (
+        serve_in_background(Repository.load(models, load_on_cpu)) as address,
+        grpc.insecure_channel(address) as channel,
+    ):
+        described = [
+            ModelsStub(channel).Describe(DescribeModelRequest(model=model.name))
+            for model in ModelsStub(channel).List(ListModelsRequest()).models
+        ]
+        response = TranslatorStub(channel).Translate(request)
+        ForecasterStub(channel).Forecast(make_request({"a": [5.0] * 30}, model="tiny"))
+    assert [(one.name, one.kind, one.translator.arch) for one in described] == [
+        ("ende", "translator", "transformer"),
+        ("old_ende", "translator", "recurrent"),
+        ("tiny", "forecaster", ""),
+    ]
+    assert response.version == 3
+    assert [one.position for one in response.translations] == [0, 1]
+    assert [one.position for one in response.errors] == [2]
+
+
+@pytest.mark.parametrize("file", ["encoder.onnx", "decoder.onnx", "tokenizer.model"])
+@pytest.mark.parametrize(("damage", "word"), [(cut_in_half, "incomplete"), (remove, "missing")])
+def test_a_damaged_translator_is_passed_over_for_an_older_one(
+    tmp_path, recurrent_bundle_path, file, damage, word
+):
+    for version in (1, 2):
+        shutil.copytree(recurrent_bundle_path, tmp_path / f"ende/{version}")
+    damage(tmp_path / "ende/2" / file)
+    repository = Repository.load(tmp_path, load_on_cpu)
+    assert repository.models["ende"].version == 1
+    assert f"{file} is {word}" in repository.failures[0].reason
