@@ -27,9 +27,11 @@ def commands():
 
 
 @pytest.fixture
-def house(bundle_path, tmp_path):
-    """What the README takes for granted: sales.csv and models/demand/1."""
+def house(bundle_path, translator_bundle_path, tmp_path):
+    """What the README takes for granted: sales.csv, in.txt, models/demand/1, models/ende/1."""
     shutil.copytree(bundle_path, tmp_path / "models" / "demand" / "1")
+    shutil.copytree(translator_bundle_path, tmp_path / "models" / "ende" / "1")
+    (tmp_path / "in.txt").write_text("twenty one\nthree hundred and five\n")
     days = pd.date_range("2024-01-01", periods=90)
     tables = [pd.DataFrame({"unique_id": i, "ds": days, "y": range(90)}) for i in ("007", "7")]
     pd.concat(tables).to_csv(tmp_path / "sales.csv", index=False)
@@ -48,8 +50,9 @@ def address(house):
 
 
 def test_the_three_doors_open_and_give_the_same_numbers(house, address):
-    job = next(command for command in commands() if command[0] == "forecast")
-    subprocess.run([*FORETELL, *job], cwd=house, check=True, capture_output=True)
+    for name in ("forecast", "translate"):
+        job = next(command for command in commands() if command[0] == name)
+        subprocess.run([*FORETELL, *job], cwd=house, check=True, capture_output=True)
     script = "\n".join(blocks("python")).replace("localhost:8001", address)
     script += (
         "\nassert over_grpc.equals(in_process)"
@@ -57,6 +60,9 @@ def test_the_three_doors_open_and_give_the_same_numbers(house, address):
         "\nassert set(answers['unique_id']) == {'7'}"
         "\nwritten = pd.read_parquet('out.parquet')"
         "\nassert written.equals(in_process.astype(written.dtypes))"
+        "\nassert [(a.text, a.score) for a in there] == [(a.text, a.score) for a in here]"
+        "\nassert open('out.txt').read() == ''.join(f'{answer.text}\\n' for answer in here)"
+        "\nassert 1 <= len(best[0].hypotheses) <= 3"
     )
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", script],
@@ -69,7 +75,7 @@ def test_the_three_doors_open_and_give_the_same_numbers(house, address):
     assert "007" in done.stdout
 
 
-@pytest.mark.parametrize("command", commands(), ids=lambda command: command[0])
+@pytest.mark.parametrize("command", commands(), ids=lambda command: " ".join(command[:2]))
 def test_every_command_exists_with_its_options(command, capsys):
     """`--help` at the end parses all that stands before it, and runs nothing."""
     assert run([*command, "--help"]) == 0

@@ -8,7 +8,7 @@ import pytest
 # A module set to None makes every later import of it raise, as on a machine that lacks it.
 WITHOUT_TORCH = """
 import sys
-for name in ("torch", "onnx", "onnxscript", "lightning_fabric", "matplotlib"):
+for name in ("torch", "onnx", "onnxscript", "lightning_fabric", "matplotlib", "sacrebleu"):
     sys.modules[name] = None
 """
 
@@ -26,6 +26,7 @@ def run(code):
         ("foretell.server.serve",),
         ("foretell.client", "foretell.client.aio"),
         ("foretell.jobs.batch", "foretell.jobs.evaluation", "foretell.jobs.plot"),
+        ("foretell.jobs.translate", "foretell.jobs.score", "foretell.jobs.translation_quality"),
         ("foretell.cli.main",),
     ],
     ids=lambda modules: modules[0],
@@ -50,13 +51,24 @@ print(len(answer))
     assert (done.returncode, done.stdout.strip()) == (0, "3"), done.stderr
 
 
+def test_translates_in_process_without_torch(translator_bundle_path):
+    ask = f"""
+from foretell.runtime import load
+answers = load({str(translator_bundle_path)!r}, device="cpu").translate(["seven", ""])
+print(len(answers), repr(answers[1].text))
+"""
+    done = run(WITHOUT_TORCH + ask)
+    assert (done.returncode, done.stdout.strip()) == (0, "2 ''"), done.stderr
+
+
 def test_help_starts_without_the_heavy_libraries():
     """`foretell --help` and completion must answer at once; half a second of imports is felt."""
     code = """
 import sys
 from foretell.cli.main import run
 run(["--help"])
-heavy = {"torch", "onnx", "onnxruntime", "pandas", "numpy", "grpc", "matplotlib"} & set(sys.modules)
+heavy = {"torch", "onnx", "onnxruntime", "pandas", "numpy", "grpc", "matplotlib", "sacrebleu"}
+heavy &= set(sys.modules)
 print(sorted(heavy), file=sys.stderr)
 """
     done = run(code)

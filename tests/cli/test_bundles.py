@@ -28,6 +28,22 @@ def test_inspect_tells_purpose_inputs_and_provenance(foretell, copy):
         assert fact in ended.out
 
 
+def test_inspect_tells_of_a_translator(foretell, translator_bundle_path):
+    ended = foretell("inspect", translator_bundle_path)
+    assert (ended.code, ended.err) == (0, "")
+    for fact in (
+        "translator, fp32",
+        "transformer",
+        "pieces, shared by source and target",
+        "attention           can be asked for",
+        "encoder.onnx",
+        "decoder.onnx",
+        "tokenizer.model  ",
+        "tokens: int64 [batch, beams]",
+    ):
+        assert fact in ended.out
+
+
 def test_inspect_json_is_the_manifest(foretell, copy):
     ended = foretell("inspect", copy, "--json")
     assert json.loads(ended.out) == json.loads((copy / "manifest.json").read_text())
@@ -43,6 +59,14 @@ def test_verify_checks_hashes_sample_and_parity(foretell_process, copy):
     ]
     assert "CPUExecutionProvider" in ended.out
     assert "comparing" in ended.err
+
+
+@pytest.mark.parametrize("kind", ["translator", "recurrent"])
+def test_verify_checks_translators_too(foretell, request, monkeypatch, kind):
+    monkeypatch.setitem(sys.modules, "torch", None)  # parity has its own tests, and takes longer
+    ended = foretell("verify", request.getfixturevalue(f"{kind}_bundle_path"))
+    assert ended.code == 0
+    assert "self-check  the answer to the sample holds on " in ended.out
 
 
 def test_verify_without_torch_says_what_it_did_not_check(foretell, copy, monkeypatch):

@@ -12,12 +12,16 @@ from foretell.data.errors import ForetellError, OptionError, TableError
 COMMANDS = [
     ["demo"],
     ["train", "forecaster"],
+    ["train", "translator"],
     ["export"],
     ["verify"],
     ["inspect"],
     ["serve"],
     ["forecast"],
+    ["translate"],
+    ["score"],
     ["evaluate", "forecaster"],
+    ["evaluate", "translator"],
 ]
 
 
@@ -51,6 +55,7 @@ def test_wrong_usage_is_2_and_says_what(foretell, arguments):
         (FileNotFoundError(2, "No such file", "a.csv"), 1, "error: a.csv: No such file.\n"),
         (OSError(28, "No space left on device"), 1, "No space left on device"),
         (ModuleNotFoundError("no", name="torch"), 1, "pip install 'foretell[train]'"),
+        (ModuleNotFoundError("no", name="sacrebleu"), 1, "pip install 'foretell[evaluate]'"),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -99,9 +104,12 @@ def test_a_reader_that_leaves_early_is_no_error_message(bundle_path, tmp_path):
         ["verify", "BUNDLE"],
         ["forecast", "in.csv", "--model", "BUNDLE", "--horizon", "3"],
         ["evaluate", "forecaster", "in.csv", "--model", "BUNDLE", "--horizon", "3"],
+        ["evaluate", "translator", "--src", "a", "--ref", "b", "--model", "BUNDLE"],
+        ["translate", "-", "--model", "BUNDLE"],
+        ["score", "--src", "-", "--tgt", "/dev/null", "--model", "BUNDLE"],
         ["demo"],
     ],
-    ids=lambda command: command[0],
+    ids=lambda command: " ".join(command[:2]),
 )
 def test_a_closed_stdout_is_told_before_any_work(bundle_path, tmp_path, command):
     """`>&-`, or a service manager: the answer would vanish, and the exit code say all is well."""

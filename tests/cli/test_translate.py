@@ -173,7 +173,6 @@ def test_a_reader_that_leaves_early_is_no_error_message(translator_bundle_path, 
         (["--beam-size", 2, "--n-best", 3], "n_best is 3, but beam_size is 2"),
         (["--sample"], "sample needs beam_size 1"),
         (["--format", "xml"], "the format is 'xml'; it must be text or jsonl"),
-        (["--length-formula", "google"], "expected power or gnmt"),
         (["--beam", 2], "--beam"),
         (["--plot-attention", "out.bmp"], "must end in .png"),
         (["--server", "127.0.0.1:1", "--device", "cpu"], "are the server's"),
@@ -185,6 +184,14 @@ def test_wrong_options_are_2_and_write_nothing(translate, options, message):
     assert ended.code == 2
     assert message in ended.err
     assert not os.path.exists("out.txt")
+
+
+def test_an_unknown_choice_is_refused_with_those_there_are(foretell_process, tmp_path):
+    (tmp_path / "in.txt").write_text(WORDS)
+    ended = foretell_process("translate", "in.txt", "--length-formula", "google", "--top-p", 0)
+    assert ended.code == 2
+    assert "length_formula is 'google'; expected power or gnmt." in ended.err
+    assert "top_p is 0.0" in ended.err  # all problems at once
 
 
 def test_existing_output_needs_overwrite(translate):

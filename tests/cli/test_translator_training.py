@@ -9,7 +9,7 @@ import pytest
 from foretell.data.number_words import number_pairs
 
 SMALL = ["--d-model", 16, "--layers", 1, "--vocab-size", 330, "--max-length", 64]
-SHORT = ["--steps", 4, "--batch-tokens", 200, "--validate-every", 2]
+SHORT = ["--threads", 1, "--steps", 4, "--batch-tokens", 200, "--validate-every", 2]
 TEXTS = ["--src", "a.en", "--tgt", "a.de", "--valid-src", "v.en", "--valid-tgt", "v.de"]
 
 
