@@ -81,7 +81,7 @@ class OnnxDecoder:
 
     def start(self, src: Int64[np.ndarray, "B S"], src_mask: Bool[np.ndarray, "B S"]) -> OnnxState:
         """Read the sources; see `Decoder`."""
-        given = self._encoder.run({"src": src, "src_mask": src_mask})
+        given = self._encode(src, src_mask)
         memory = {name: given[name] for name in self._signature.memory}
         past = {
             tensor.name: given[self._signature.initial[tensor.name]]
@@ -90,6 +90,13 @@ class OnnxDecoder:
             for tensor in self._signature.past
         }
         return OnnxState({"src_mask": src_mask, **memory}, past)
+
+    def _encode(self, src: Int64[np.ndarray, "B S"], src_mask: Bool[np.ndarray, "B S"]) -> Arrays:
+        if len(src) > 1 or self.spec.arch != "recurrent":
+            return self._encoder.run({"src": src, "src_mask": src_mask})
+        # A recurrent layer multiplies a single row by another kernel, which rounds otherwise.
+        two = {"src": src.repeat(2, axis=0), "src_mask": src_mask.repeat(2, axis=0)}
+        return {name: array[:1] for name, array in self._encoder.run(two).items()}
 
     def step(self, state: OnnxState, request: StepRequest) -> StepAnswer:
         """Go one token on; see `Decoder`."""

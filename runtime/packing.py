@@ -14,6 +14,9 @@ from jaxtyping import Bool, Int64
 
 from foretell.data.text import PAD
 
+# So many tokens of a translation are reckoned as one piece of its source: they need room, not work.
+_TOKENS_OF_TARGET = 4
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -33,10 +36,10 @@ class Batch:
 def source_ladder(max_source_length: int) -> Int64[np.ndarray, " R"]:
     """List the lengths that sources are padded to, rising.
 
-    They are 4, 8, 12, 16, 24, 32, 48, ... and the model's greatest length at the end: few, so that
-    many sentences share one, and close enough to compute little for nothing.
+    They are 16, 32, 48, 64, 96, 128, 192, ... and the model's greatest length at the end: few, so
+    that many sentences share one, and close enough to compute little for nothing.
     """
-    rungs = [4, 8, 12]
+    rungs = [16, 32, 48]
     while rungs[-1] < max_source_length:
         rungs.append(2 * rungs[-2])
     lengths = np.array(rungs, dtype=np.int64)
@@ -46,6 +49,7 @@ def source_ladder(max_source_length: int) -> Int64[np.ndarray, " R"]:
 def plan_batches(
     lengths: Sequence[int],
     beam_sizes: Sequence[int],
+    max_lengths: Sequence[int],
     *,
     max_source_length: int,
     max_tokens: int,
@@ -56,6 +60,7 @@ def plan_batches(
     Args:
         lengths: Pieces of each source, at most `max_source_length`.
         beam_sizes: Hypotheses kept alive for each.
+        max_lengths: Most tokens of each translation.
         max_source_length: The longest source that the model takes.
         max_tokens: Most padded pieces of a batch, counted once for each beam.
         parts: Batches that can run at once; sentences of one kind are shared out among them.
@@ -70,7 +75,10 @@ def plan_batches(
     for sentence, kind in enumerate(zip(rungs, beam_sizes, strict=True)):
         alike.setdefault(kind, []).append(sentence)
     for (length, beam_size), sentences in sorted(alike.items(), reverse=True):
-        most = max(1, max_tokens // (length * beam_size))
+        # Few translations grow to their greatest length, but all that do must find room.
+        longest = max(max_lengths[sentence] for sentence in sentences)
+        tokens = max(length, longest // _TOKENS_OF_TARGET) * beam_size
+        most = max(1, max_tokens // tokens)
         size = min(most, -(-len(sentences) // parts))
         for start in range(0, len(sentences), size):
             yield Batch(tuple(sentences[start : start + size]), length, beam_size)

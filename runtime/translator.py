@@ -155,8 +155,12 @@ class Translator:
                     task.position, partial(write_translation, task, hypotheses, self._tokenizer)
                 )
 
-        beam_sizes = [task.request.options.beam_size for task in tasks]
-        self._in_batches([task.source.ids for task in tasks], beam_sizes, run)
+        self._in_batches(
+            [task.source.ids for task in tasks],
+            [task.request.options.beam_size for task in tasks],
+            [task.request.max_length for task in tasks],
+            run,
+        )
         return answers
 
     def translate_stream(
@@ -227,7 +231,12 @@ class Translator:
             for task, log_probs in zip(some, found, strict=True):
                 answers.put(task.position, partial(write_score, task, log_probs, self._tokenizer))
 
-        self._in_batches([task.source.ids for task in tasks], [1] * len(tasks), run)
+        self._in_batches(
+            [task.source.ids for task in tasks],
+            [1] * len(tasks),
+            [len(task.target) for task in tasks],
+            run,
+        )
         return answers
 
     def _task(
@@ -238,7 +247,11 @@ class Translator:
         )
 
     def _in_batches(
-        self, sources: Sequence[tuple[int, ...]], beam_sizes: Sequence[int], run: RunBatch
+        self,
+        sources: Sequence[tuple[int, ...]],
+        beam_sizes: Sequence[int],
+        max_lengths: Sequence[int],
+        run: RunBatch,
     ) -> None:
         """Run sources of all lengths, batches side by side."""
 
@@ -250,6 +263,7 @@ class Translator:
         batches = plan_batches(
             [len(ids) for ids in sources],
             beam_sizes,
+            max_lengths,
             max_source_length=self._spec.max_source_length,
             max_tokens=_MAX_TOKENS if on_cpu else _MAX_TOKENS_GPU,
             parts=self._session.threads,
