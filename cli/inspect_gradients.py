@@ -146,9 +146,14 @@ def in_words(flow: "Flow") -> str:
         "explode": "gradients explode",
         "kept": "gradients are kept",
     }[flow.verdict]
-    life = f"{'halved' if flow.rate < 1 else 'doubled'} in {flow.half_life:.1f} steps"
-    reach = f"over the {flow.reach} steps of the median sentence × {flow.left:.2g}"
-    return f"{fate}, × {flow.rate:.3g} a step, {life}, {reach}. {_why(flow)}"
+    reach = f"after the {flow.reach} steps of the median sentence their size is × {flow.left:.2g}"
+    return f"{fate}: {_pace(flow)}; {reach}. {_why(flow)}"
+
+
+def _pace(flow: "Flow") -> str:
+    """Tell the rate, and the time it takes to matter."""
+    half = "halved" if flow.rate < 1 else "doubled"
+    return f"× {flow.rate:.3g} a step, {half} in {flow.half_life:.1f} steps"
 
 
 def _why(flow: "Flow") -> str:
@@ -189,7 +194,7 @@ def _numbers(flow: "Flow") -> dict[str, Any]:
 def _picture(flow: "Flow") -> "GradientPicture":
     from foretell.jobs.gradients_plot import GradientPicture, NormCurves
 
-    norms = note = None
+    norms, note = None, ""
     if flow.is_measured:
         norms = NormCurves(
             lags=flow.lags,
@@ -200,8 +205,7 @@ def _picture(flow: "Flow") -> "GradientPicture":
             line=flow.line,
         )
         fate = {"vanish": "vanish", "explode": "explode", "kept": "are kept"}[flow.verdict]
-        half = "halved" if flow.rate < 1 else "doubled"
-        note = f"gradients {fate}: × {flow.rate:.3g} a step, {half} in {flow.half_life:.1f}"
+        note = f"gradients {fate}: {_pace(flow)}"
     return GradientPicture(
-        title=flow.name, note=note or "", norms=norms, singular_values=flow.singular_values
+        title=flow.name, note=note, norms=norms, singular_values=flow.singular_values
     )

@@ -15,6 +15,7 @@ from foretell.jobs.output import replacing
 
 MAX_PANELS = 12
 _ACROSS = 3
+_MOST_DOTS = 40
 _INK, _MUTED, _GRID = "#1f2933", "#7b8794", "#e4e7eb"
 _NORM, _BAND, _BOUND = "#0b69a3", "#cfe3f1", "#d64545"
 _GATES = ("#0b69a3", "#e8833a", "#3a9188", "#8c5fb2")
@@ -111,10 +112,13 @@ def _draw_norms(panel: Any, picture: GradientPicture, limits: tuple[float, float
     panel.axhline(1.0, color=_MUTED, lw=0.8, zorder=1)
     label = "10 % to 90 % of the sentences"
     panel.fill_between(curves.lags, curves.low, curves.high, color=_BAND, lw=0, label=label)
-    panel.plot(curves.lags, curves.bound, color=_BOUND, lw=1.3, ls=(0, (1, 1.2)), label="bound")
-    panel.plot(curves.lags, curves.line, color=_INK, lw=1.0, ls=(0, (5, 3)), label="fitted rate")
     panel.plot(
-        curves.lags, curves.mean, color=_NORM, lw=2, marker="o", ms=3.2, label="geometric mean"
+        curves.lags, curves.bound, color=_BOUND, lw=1.3, ls=(0, (1, 1.2)), label="bound by λ₁"
+    )
+    panel.plot(curves.lags, curves.line, color=_INK, lw=1.0, ls=(0, (5, 3)), label="fitted rate")
+    dots = "o" if len(curves.lags) <= _MOST_DOTS else None
+    panel.plot(
+        curves.lags, curves.mean, color=_NORM, lw=2, marker=dots, ms=3.2, label="geometric mean"
     )
     panel.set_xlabel("lag  t − k", color=_MUTED, fontsize=9)
     panel.set_ylabel("‖∂hₜ / ∂hₖ‖", color=_MUTED, fontsize=9)
@@ -156,7 +160,7 @@ def _style(panel: Any, title: str, note: str) -> None:
 def _add_legend(figure: Any, panel: Any) -> None:
     """Explain the curves once for all panels."""
     handles, labels = panel.get_legend_handles_labels()
-    if "bound" not in labels:
+    if not labels:
         return
     figure.legend(
         handles,

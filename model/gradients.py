@@ -39,6 +39,8 @@ from foretell.model.run import ForecasterRun, Run
 
 # A gradient that keeps its size within this factor from end to start of a sentence is kept.
 KEPT_WITHIN = 10.0
+# Lags that fewer of the sentences reach aren't told: the longest few would speak for all.
+_LEAST_SHARE = 0.25
 _LEAST_LOG = math.log(1e-300)  # of norms; smaller ones count as this
 
 Verdict = Literal["vanish", "explode", "kept"]
@@ -53,7 +55,7 @@ class Flow:
         name: "encoder, forward", "decoder", with its layer where there are several.
         singular_values: Of the recurrent weights of each gate, falling.
         log_norms: log ‖∂h_t/∂h_(t-l)‖ [n L] for the last step t of each sentence and all lags l
-            from 1; NaN beyond its start.
+            from 1 that a quarter of the sentences reach; NaN beyond a sentence's start.
         log_bounds: The same of the bound by singular values: for the plain cell Π λ1 max σ'(z_j).
         log_step_norms: log ‖∂h_j/∂h_(j-1)‖ of single steps j of all sentences.
     """
@@ -285,4 +287,5 @@ def _stacked(series: Sequence[Float64[np.ndarray, " _"]]) -> Float64[np.ndarray,
     stacked = np.full((len(series), max(map(len, series), default=0)), np.nan)
     for row, values in zip(stacked, series, strict=True):
         row[: len(values)] = values
-    return stacked
+    reached = (~np.isnan(stacked)).sum(axis=0)
+    return stacked[:, reached >= _LEAST_SHARE * len(series)]
