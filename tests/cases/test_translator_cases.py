@@ -105,7 +105,7 @@ class TestNeighbours:
             assert numbers(found[place]) == expected[place]
 
     def test_the_number_of_cores_changes_nothing(
-        self, translator: Translator, options: TranslateOptions, XX
+        self, translator: Translator, options: TranslateOptions
     ) -> None:
         """HC06: the same answer in a container of one core."""
         path = translator.__reduce__()[1][0]
