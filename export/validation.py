@@ -66,6 +66,7 @@ def _translate(
     batches = plan_batches(
         [len(task.source.ids) for task in tasks],
         [task.request.options.beam_size for task in tasks],
+        [task.request.max_length for task in tasks],
         max_source_length=spec.max_source_length,
         max_tokens=_MAX_TOKENS,
     )
