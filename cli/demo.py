@@ -25,7 +25,7 @@ def demo(
     ] = 600,
     translator_steps: Annotated[
         int, typer.Option(metavar="N", min=1, help="Training steps of the translator.")
-    ] = 300,
+    ] = 400,
 ) -> None:
     """Take the tour: train, export, serve, ask over gRPC, draw.
 

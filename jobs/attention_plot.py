@@ -72,7 +72,7 @@ class _Panel:
             0.1 + 0.62 * font_points / _POINTS * max(len(_label(token)) for token in tokens)
             for tokens in (picture.target_tokens, picture.source_tokens)
         )
-        return cls(picture, cell, font_points, left, top + 0.3)
+        return cls(picture, cell, font_points, left, top + (0.3 if picture.title else 0))
 
     @property
     def width(self) -> float:

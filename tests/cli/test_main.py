@@ -16,6 +16,7 @@ COMMANDS = [
     ["export"],
     ["verify"],
     ["inspect"],
+    ["inspect-gradients"],
     ["serve"],
     ["forecast"],
     ["translate"],

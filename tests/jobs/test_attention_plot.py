@@ -6,10 +6,10 @@ import pytest
 from foretell.jobs.attention_plot import AttentionPicture, draw_attention
 
 
-def picture(num_source, num_target, text="wort"):
+def picture(num_source, num_target, text="wort", title="line 1"):
     weights = np.random.default_rng(0).random((num_target, num_source), dtype=np.float32)
     return AttentionPicture(
-        title="line 1",
+        title=title,
         source_tokens=("\u2581" + text,) * num_source,
         target_tokens=(text,) * num_target,
         weights=weights / weights.sum(axis=1, keepdims=True),
@@ -19,7 +19,7 @@ def picture(num_source, num_target, text="wort"):
 @pytest.mark.parametrize(
     "pictures",
     [
-        [picture(8, 9)],
+        [picture(8, 9, title="")],
         [picture(1, 1)],
         [picture(3, 4), picture(12, 2), picture(2, 12)],
         [picture(3, 3, text) for text in ("$x^2$", "系列", "w" * 60, "", "\n")],
