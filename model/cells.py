@@ -97,9 +97,8 @@ def _native(
     operator = {"tanh": "RNN", "gru": "GRU", "lstm": "LSTM"}[cell.kind]
     # ONNX orders the gates otherwise: GRU update, reset, new; LSTM input, output, forget, cell.
     order = {"tanh": [0], "gru": [1, 0, 2], "lstm": [0, 3, 1, 2]}[cell.kind]
-    gates = len(order)
     weight_ih, weight_hh, bias_ih, bias_hh = (
-        torch.cat([weight.chunk(gates)[gate] for gate in order])[None]
+        weight.unflatten(0, (len(order), -1))[order].flatten(0, 1)[None]
         for weight in (cell.weight_ih, cell.weight_hh, cell.bias_ih, cell.bias_hh)
     )
     attributes: dict[str, Any] = {

@@ -55,5 +55,5 @@ class Attention(nn.Module):
     ) -> tuple[Float[Tensor, "B Q C"], Float[Tensor, "B Q S"]]:
         """Return the averages of the memory, and the weights that made them."""
         scores = self.scores(queries, keys).to(torch.float32)
-        weights = masked_softmax(scores, mask[:, None].expand_as(scores))
+        weights = masked_softmax(scores, mask[:, None])
         return weights.to(memory.dtype) @ memory, weights

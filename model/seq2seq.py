@@ -115,5 +115,10 @@ class Seq2Seq(nn.Module, ABC):
 
     def log_probs(self, hidden: Float[Tensor, "*N C"]) -> Float[Tensor, "*N V"]:
         """Return log P of every piece, -inf for those that never come."""
-        known = self.predictable_logits(hidden).to(torch.float32).log_softmax(dim=-1)
-        return functional.pad(known, (NUM_UNPREDICTED, 0), value=-torch.inf)
+        weight = self.embedding.weight if self.output is None else self.output.weight
+        never = self.output_bias.new_full((NUM_UNPREDICTED,), -torch.inf)
+        bias = torch.cat((never, self.output_bias[NUM_UNPREDICTED:]))
+        # As rows: in a graph they take one operator, and the bias goes with it.
+        logits: Tensor = functional.linear(hidden.flatten(0, -2), weight, bias)
+        logits = logits.unflatten(0, hidden.shape[:-1])
+        return logits.to(torch.float32).log_softmax(dim=-1)

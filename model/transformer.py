@@ -98,7 +98,7 @@ class Transformer(Seq2Seq):
         ancestors = self._ancestors(parents, state["past_ancestors"])  # [B K P+K]
         beams = tokens.shape[1]
         memory_mask = src_mask[:, None, :].expand(-1, beams, -1)  # [B K S]
-        x = self._embed(tokens, positions[:, None].expand(-1, beams))
+        x = self._embed(tokens, positions[:, None])
         present: State = {"past_ancestors": ancestors}
         attention = None
         for i, block in enumerate(self.decoder):
@@ -133,7 +133,7 @@ class Transformer(Seq2Seq):
         return hidden
 
     def _embed(
-        self, tokens: Int64[Tensor, "B T"], positions: Int64[Tensor, "#B T"]
+        self, tokens: Int64[Tensor, "B T"], positions: Int64[Tensor, "#B #T"]
     ) -> Float[Tensor, "B T C"]:
         embedded = self.embedding(tokens) * math.sqrt(self.d_model)
         embedded = embedded + sinusoidal_positions(positions, self.d_model)
