@@ -135,6 +135,8 @@ class Translator:
         """
         texts, settings = check_sentences(sentences, options)
         check_model_options(settings, self._spec)
+        if first_place < 0:
+            raise OptionError(f"first_place is {first_place}; it must be 0 or more.")
         answers = Answers[Translation](len(texts))
         tasks: list[SentenceTask] = []
         for position, (text, chosen) in enumerate(zip(texts, settings, strict=True)):

@@ -12,6 +12,7 @@ from foretell.data.errors import BundleError
 from foretell.data.text import BOS, EOS
 from foretell.runtime.decoder import OnnxDecoder
 from foretell.runtime.decoding import StepAnswer, StepRequest
+from foretell.runtime.session import Session
 
 SRC = np.array([[5, 6, 7, EOS], [8, EOS, 0, 0]])
 MASK = np.array([[True] * 4, [True, True, False, False]])
@@ -142,6 +143,24 @@ class TestSteps:
         once = decoder.step(state, first(2, want_log_probs=True))
         again = decoder.step(state, first(2, want_log_probs=True))
         np.testing.assert_array_equal(once.log_probs, again.log_probs)
+
+
+@pytest.mark.parametrize(("arch", "rows"), [("recurrent", 2), ("transformer", 1)])
+def test_a_lone_row_of_a_recurrent_encoder_runs_as_two(
+    make_translator, monkeypatch: pytest.MonkeyPatch, arch: str, rows: int
+) -> None:
+    """ONNX's RNN rounds a single row otherwise: alone a sentence would get another memory."""
+    decoder = OnnxDecoder(read_bundle(make_translator(arch=arch)), device="cpu")
+    seen, run = [], Session.run
+
+    def watch(session, inputs, outputs=None):
+        seen.append(len(inputs["src"]))
+        return run(session, inputs, outputs)
+
+    monkeypatch.setattr(Session, "run", watch)
+    state = decoder.start(SRC[:1], MASK[:1])
+    assert seen == [rows]
+    assert {len(array) for array in (*state.memory.values(), *state.past.values())} == {1}
 
 
 class TestRefusing:

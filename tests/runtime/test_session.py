@@ -35,6 +35,12 @@ class TestRunning:
         expected = np.array([2.0, 4.0])[:, None, None] + np.array([-0.4, 0, 0.4])
         np.testing.assert_allclose(outputs["quantiles"], np.broadcast_to(expected, (2, 2, 3)))
 
+    def test_only_the_outputs_that_were_asked_for_come(self, make_translator) -> None:
+        session = Session(read_bundle(make_translator()), "encoder.onnx", device="cpu")
+        given = {"src": np.array([[5, 6]]), "src_mask": np.array([[True, True]])}
+        assert list(session.run(given)) == ["memory_ids", "initial_trace"]
+        assert list(session.run(given, ["initial_trace"])) == ["initial_trace"]
+
     def test_no_more_items_at_once_than_threads_whoever_calls(self, bundle: Bundle) -> None:
         """HC06: a server with many callers must not compute on more cores than it was given."""
         session = Session(bundle, GRAPH, device="cpu", threads=2)

@@ -181,6 +181,8 @@ class TestRefusing:
             translator.translate("one")
         with pytest.raises(OptionError, match="there are 2 options for 1 sentences"):
             translator.translate(["one"], [GREEDY, GREEDY])
+        with pytest.raises(OptionError, match="first_place is -1; it must be 0 or more"):
+            translator.translate(["one"], first_place=-1)
 
     def test_what_this_model_cannot_do_is_named(self, make_translator) -> None:
         def without(text: str) -> str:
