@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -180,7 +181,7 @@ def _numbers(flow: "Flow") -> dict[str, Any]:
         **facts,
         "verdict": flow.verdict,
         "rate": flow.rate,
-        "half_life_steps": flow.half_life,
+        "half_life_steps": flow.half_life if math.isfinite(flow.half_life) else None,
         "steps": flow.reach,
         "left": flow.left,
         "step_norm": flow.effective,
@@ -204,8 +205,8 @@ def _picture(flow: "Flow") -> "GradientPicture":
             bound=flow.bound,
             line=flow.line,
         )
-        fate = {"vanish": "vanish", "explode": "explode", "kept": "are kept"}[flow.verdict]
-        note = f"gradients {fate}: {_pace(flow)}"
+        fate = {"vanish": "vanishing", "explode": "exploding", "kept": "kept"}[flow.verdict]
+        note = f"{fate}: {_pace(flow)}"
     return GradientPicture(
         title=flow.name, note=note, norms=norms, singular_values=flow.singular_values
     )

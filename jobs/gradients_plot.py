@@ -89,7 +89,8 @@ def draw_gradients(pictures: Sequence[GradientPicture], target: Path) -> None:
         if measured:
             _draw_norms(panels[0], picture, limits)
         _draw_singular_values(panels[-1], picture, titled=not measured)
-    _add_legend(figure, axes[0, 0])
+    if measured:
+        _add_legend(figure, axes[0, 0])
     with replacing(target, target.suffix) as partial:
         figure.savefig(partial, dpi=160, facecolor="white")
 
@@ -131,7 +132,8 @@ def _draw_singular_values(panel: Any, picture: GradientPicture, *, titled: bool)
     for (gate, values), color in zip(picture.singular_values.items(), _GATES, strict=False):
         ranks = np.arange(1, len(values) + 1)
         panel.plot(ranks, values, color=color, lw=1.6, label=f"{gate}  λ₁ {values[0]:.2f}")
-    panel.set_ylim(bottom=0)
+    largest = max(float(values[0]) for values in picture.singular_values.values())
+    panel.set_ylim(0, 1.08 * max(1.9, largest))  # room for the legend over flat values
     panel.margins(x=0.02)
     panel.set_xlabel("rank", color=_MUTED, fontsize=9)
     panel.set_ylabel("singular values of W", color=_MUTED, fontsize=9)
@@ -141,7 +143,7 @@ def _draw_singular_values(panel: Any, picture: GradientPicture, *, titled: bool)
 def _style(panel: Any, title: str, note: str) -> None:
     if title:
         panel.set_title(title, loc="left", color=_INK, fontsize=11, fontweight="bold", pad=22)
-        panel.annotate(
+        noted = panel.annotate(
             note,
             (0, 1),
             xytext=(0, 7),
@@ -150,18 +152,18 @@ def _style(panel: Any, title: str, note: str) -> None:
             color=_MUTED,
             fontsize=9,
         )
+        noted.set_in_layout(False)  # or a long note would make its panel narrow
     panel.spines[["top", "right", "left"]].set_visible(False)
     panel.spines["bottom"].set_color(_GRID)
     panel.grid(axis="y", color=_GRID, lw=0.8)
     panel.set_axisbelow(True)
     panel.tick_params(colors=_MUTED, labelsize=9, length=0, which="both")
+    panel.xaxis.get_major_locator().set_params(integer=True)
 
 
 def _add_legend(figure: Any, panel: Any) -> None:
     """Explain the curves once for all panels."""
     handles, labels = panel.get_legend_handles_labels()
-    if not labels:
-        return
     figure.legend(
         handles,
         labels,
