@@ -1,13 +1,11 @@
-"""Attention against a loop that anyone can follow, and facts about its heads and weights."""
+"""Attention against a loop that anyone can follow, and positions; more in test_notes_*.py."""
 
 import math
 
 import pytest
 import torch
-from torch import nn
 
 from foretell.model.attention import MultiHeadAttention, attend, causal_mask
-from foretell.model.layers import FeedForward
 from foretell.model.positions import rotary_angles, rotate, sinusoidal_positions
 
 
@@ -56,22 +54,6 @@ def test_masked_keys_weigh_exactly_nothing(qkv):
     assert torch.equal(attend(q, k, v, mask, 2), attend(q, k, other, mask, 2))
 
 
-def test_heads_are_separate_attentions_side_by_side(qkv):
-    q, k, v = qkv
-    mask = torch.ones(2, 1, 5, 7, dtype=torch.bool)
-    alone = [attend(*(x[..., h * 4 : h * 4 + 4] for x in (q, k, v)), mask, 1) for h in (0, 1)]
-    torch.testing.assert_close(attend(q, k, v, mask, 2), torch.cat(alone, dim=-1))
-
-
-def test_four_d_squared_weights_in_attention_and_eight_in_the_feed_forward():
-    d_model = 24
-    attention = MultiHeadAttention(d_model, 4)
-    assert sum(p.numel() for p in attention.parameters()) == 4 * d_model**2
-    feed_forward = FeedForward(d_model, 4 * d_model, "relu")
-    weights = [p for p in feed_forward.parameters() if p.ndim == 2]
-    assert sum(p.numel() for p in weights) == 8 * d_model**2
-
-
 def test_causal_mask_sees_itself_and_the_past():
     mask = causal_mask(4)
     assert mask.tolist() == [[s <= t for s in range(4)] for t in range(4)]
@@ -86,17 +68,6 @@ def test_answering_from_a_later_step_equals_the_end_of_the_whole_answer():
     whole = attention(x, mask, rotation)
     late = attention(x, mask[:, :, 4:], rotation, 4)
     torch.testing.assert_close(late, whole[:, 4:])
-
-
-def test_a_later_sinusoid_is_a_rotation_of_an_earlier_one():
-    """PE(pos + k) = R(k) PE(pos), with R the same for every pos: distances can be seen."""
-    d_model, shift = 12, 5
-    early = sinusoidal_positions(torch.arange(40), d_model)
-    late = sinusoidal_positions(torch.arange(40) + shift, d_model)
-    angles = shift * 10_000.0 ** (-torch.arange(0, d_model, 2) / d_model)
-    sin, cos = early[:, 0::2], early[:, 1::2]
-    torch.testing.assert_close(late[:, 0::2], sin * angles.cos() + cos * angles.sin())
-    torch.testing.assert_close(late[:, 1::2], cos * angles.cos() - sin * angles.sin())
 
 
 def test_sinusoids_go_on_past_any_length():
@@ -122,10 +93,3 @@ def test_rotation_keeps_lengths():
     turned = rotate(x, *rotary_angles(torch.arange(5), 8), 2)
     torch.testing.assert_close(turned.norm(dim=-1), x.norm(dim=-1))
     assert torch.equal(turned[:, 0], x[:, 0])
-
-
-def test_layer_norm_divides_by_the_root_of_variance_plus_epsilon():
-    """Some texts divide by σ + ε; the field, and we, by sqrt(σ² + ε)."""
-    x = torch.tensor([[0.0, 1e-3]])
-    expected = (x - x.mean()) / (x.var(unbiased=False) + 1e-5).sqrt()
-    torch.testing.assert_close(nn.LayerNorm(2)(x), expected)
