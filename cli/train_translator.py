@@ -11,11 +11,16 @@ from foretell.cli.messages import say
 from foretell.data.errors import OptionError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
 
     from foretell.data.text import Tokenizer
     from foretell.model.fit_translator import Corpus, Embeddings, MakeScorer, TranslatorSummary
-    from foretell.model.translator_config import TranslatorConfig
+    from foretell.model.translator_config import TranslatorConfig, TranslatorTraining
+
+# Family, option, field of the configuration, and its value; None where it was not given.
+Own = tuple[str, str, str, Any]
 
 EXAMPLE = (
     "Example: foretell train translator --src train.en --tgt train.de --valid-src valid.en "
@@ -140,42 +145,27 @@ def translator(
     """
     from foretell.cli.progress import training_progress
     from foretell.model.fit_translator import fit_translator
-    from foretell.model.translator_config import TranslatorTraining
 
-    choice: Any = precision
     model = translator_config(
         arch,
-        shared={
-            "vocab_size": vocab_size,
-            "d_model": d_model,
-            "dropout": dropout,
-            "tied_output": not untied,
-            "max_source_length": max_length,
-            "max_target_length": max_length,
-        },
-        transformer={
-            "--heads": {"num_heads": heads},
-            "--d-ff": {"d_ff": d_ff},
-            "--decoder-layers": {"num_decoder_layers": decoder_layers},
-            "--norm": {"norm": norm},
-            "--post-norm": {"norm_first": False if post_norm else None},
-            "--activation": {"activation": activation},
-        },
-        recurrent={
-            "--cell": {"cell": cell},
-            "--one-way": {"bidirectional": False if one_way else None},
-            "--attention": {"attention": attention},
-            "--no-input-feeding": {"input_feeding": False if no_input_feeding else None},
-        },
         layers=layers,
+        max_length=max_length,
+        own=[
+            *_of_transformer(heads, d_ff, decoder_layers, norm, post_norm, activation),
+            *_of_recurrent(cell, one_way, attention, no_input_feeding),
+        ],
+        vocab_size=vocab_size,
+        d_model=d_model,
+        dropout=dropout,
+        tied_output=not untied,
     )
-    training = TranslatorTraining(
-        steps=steps,
+    training = _training(
+        steps,
+        warmup,
         batch_tokens=batch_tokens,
         learning_rate=learning_rate,
-        warmup_steps=min(1000, steps // 10) if warmup is None else warmup,
         label_smoothing=label_smoothing,
-        precision=choice,
+        precision=precision,
         validate_every=validate_every,
         patience=patience,
         seed=seed,
@@ -191,8 +181,8 @@ def translator(
             run=output,
             src_language=src_language,
             tgt_language=tgt_language,
-            make_scorer=None if validation is None else _scorer(validation),
-            embeddings=None if embeddings is None else _embeddings(embeddings, d_model),
+            make_scorer=_scorer(validation),
+            embeddings=_embeddings(embeddings, d_model),
             resume=resume,
             overwrite=overwrite,
             progress=progress,
@@ -200,50 +190,87 @@ def translator(
     _report(summary)
 
 
+def _of_transformer(
+    heads: int | None,
+    d_ff: int | None,
+    decoder_layers: int | None,
+    norm: str | None,
+    post_norm: bool,
+    activation: str | None,
+) -> list[Own]:
+    return [
+        ("transformer", "--heads", "num_heads", heads),
+        ("transformer", "--d-ff", "d_ff", d_ff),
+        ("transformer", "--decoder-layers", "num_decoder_layers", decoder_layers),
+        ("transformer", "--norm", "norm", norm),
+        ("transformer", "--post-norm", "norm_first", False if post_norm else None),
+        ("transformer", "--activation", "activation", activation),
+    ]
+
+
+def _of_recurrent(
+    cell: str | None, one_way: bool, attention: str | None, no_input_feeding: bool
+) -> list[Own]:
+    no_feeding = False if no_input_feeding else None
+    return [
+        ("recurrent", "--cell", "cell", cell),
+        ("recurrent", "--one-way", "bidirectional", False if one_way else None),
+        ("recurrent", "--attention", "attention", attention),
+        ("recurrent", "--no-input-feeding", "input_feeding", no_feeding),
+    ]
+
+
 def translator_config(
     arch: str,
     *,
-    shared: dict[str, Any],
-    transformer: dict[str, dict[str, Any]],
-    recurrent: dict[str, dict[str, Any]],
     layers: int | None,
+    max_length: int,
+    own: "Sequence[Own]",
+    **shared: Any,
 ) -> "TranslatorConfig":
     """Complete the shape of a model; what was not given (None) is the configuration's own.
 
     Args:
         arch: The family.
-        shared: Fields that both families have.
-        transformer: Fields of a Transformer by the option that sets them.
-        recurrent: Likewise.
         layers: Of the encoder, and of the decoder where its own number is not given.
+        max_length: Of sources and of translations.
+        own: What not all families have.
+        shared: Fields that all have.
 
     Raises:
         OptionError: The family is unknown, options are of the other one, or out of their range.
     """
     from foretell.model.translator_config import RecurrentConfig, TransformerConfig
 
-    families = {"transformer": transformer, "recurrent": recurrent}
-    if arch not in families:
+    if arch not in ("transformer", "recurrent"):
         raise OptionError(f"--arch is {arch!r}; it must be transformer or recurrent.")
     problems = [
-        f"{option} is an option of --arch {other}; the model is a {arch} one."
-        for other, options in families.items()
-        for option, fields in options.items()
-        if other != arch and any(value is not None for value in fields.values())
+        f"{option} is an option of --arch {family}; the model is a {arch} one."
+        for family, option, _, value in own
+        if family != arch and value is not None
     ]
     if problems:
         raise OptionError(problems)
-    own = {name: value for fields in families[arch].values() for name, value in fields.items()}
+    values = shared | {"max_source_length": max_length, "max_target_length": max_length}
+    values |= {field: value for family, _, field, value in own if family == arch}
     if arch == "recurrent":
-        return RecurrentConfig(**_given(shared | own | {"num_layers": layers}))
-    own |= {"num_encoder_layers": layers}
-    own["num_decoder_layers"] = own["num_decoder_layers"] or layers
-    own["d_ff"] = own["d_ff"] or 2 * shared["d_model"]
-    return TransformerConfig(**_given(shared | own))
+        return RecurrentConfig(**_given(values | {"num_layers": layers}))
+    values["num_encoder_layers"] = layers
+    values["num_decoder_layers"] = values["num_decoder_layers"] or layers
+    values["d_ff"] = values["d_ff"] or 2 * values["d_model"]
+    return TransformerConfig(**_given(values))
 
 
 def _given(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
+
+
+def _training(steps: int, warmup: int | None, **options: Any) -> "TranslatorTraining":
+    """Complete how it is trained; the configuration refuses what is out of its range."""
+    from foretell.model.translator_config import TranslatorTraining
+
+    warmup = min(1000, steps // 10) if warmup is None else warmup
+    return TranslatorTraining(steps=steps, warmup_steps=warmup, **options)
 
 
 def _corpus(src: str, tgt: str) -> "Corpus":
@@ -262,8 +289,10 @@ def _validation(src: str | None, tgt: str | None) -> "Corpus | None":
     return _corpus(src, tgt)
 
 
-def _scorer(validation: "Corpus") -> "MakeScorer | None":
+def _scorer(validation: "Corpus | None") -> "MakeScorer | None":
     """Score by BLEU of the search that serves; by the loss alone where sacreBLEU is missing."""
+    if validation is None:
+        return None
     if importlib.util.find_spec("sacrebleu") is None:
         say("sacrebleu is not installed (extra [evaluate]); the loss chooses the best weights")
         return None
@@ -272,7 +301,9 @@ def _scorer(validation: "Corpus") -> "MakeScorer | None":
     return bleu_scorer(validation)
 
 
-def _embeddings(path: Path, width: int) -> "Embeddings":
+def _embeddings(path: Path | None, width: int) -> "Embeddings | None":
+    if path is None:
+        return None
     from foretell.data.embeddings import read_embeddings
 
     def read(tokenizer: "Tokenizer") -> "np.ndarray":

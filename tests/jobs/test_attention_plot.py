@@ -23,7 +23,7 @@ def picture(num_source, num_target, text="wort", title="line 1"):
         [picture(1, 1)],
         [picture(3, 4), picture(12, 2), picture(2, 12)],
         [picture(3, 3, text) for text in ("$x^2$", "系列", "w" * 60, "", "\n")],
-        [picture(200, 150)],
+        [picture(90, 70)],
     ],
     ids=["one", "one cell", "three sizes", "odd letters, more than fit", "long"],
 )
