@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 MOST_REASONS_SHOWN = 20
 SECONDS_BETWEEN_LINES = 10.0
 
-_ARGUMENTS = {
+_ARGUMENTS = (
     *("id_col", "time_col", "target_col", "time_zone", "freq", "future", "date_format"),
     *("separator", "decimal", "allow_other_frequency", "skip_refused", "device", "threads"),
     *("resume", "overwrite"),
-}
+)
+_OPTIONS = {name: f"--{name.replace('_', '-')}" for name in _ARGUMENTS}
+_OPTIONS["truncate_source"] = "--truncate"
 
 
 def say(text: str) -> None:
@@ -36,9 +38,9 @@ def as_options(text: str) -> str:
 
     def typed(match: re.Match[str]) -> str:
         names = match[1].split(", ")
-        if not _ARGUMENTS.issuperset(names):
+        if not _OPTIONS.keys() >= set(names):
             return match[0]
-        return f"({', '.join('--' + name.replace('_', '-') for name in names)})"
+        return f"({', '.join(_OPTIONS[name] for name in names)})"
 
     return re.sub(r"\(([a-z_]+(?:, [a-z_]+)*)\)", typed, text)
 

@@ -11,6 +11,7 @@ from foretell.cli.messages import as_options
         ("give the frequency (freq).", "give the frequency (--freq)."),
         ("name the columns (id_col, time_col), or", "name the columns (--id-col, --time-col), or"),
         ("allow it (allow_other_frequency)", "allow it (--allow-other-frequency)"),
+        ("let it be cut (truncate_source).", "let it be cut (--truncate)."),
         ("a series (really) named id_col (no, freq)", "a series (really) named id_col (no, freq)"),
     ],
 )

@@ -103,6 +103,7 @@ def test_lines_that_are_too_long_are_refused_or_cut(translate):
     ended = translate(text)
     assert (ended.code, ended.out) == (3, "")
     assert "1 of 3 lines refused:\n  line 2: " in ended.err
+    assert "let it be cut (--truncate)" in ended.err
     assert "all reasons: out.txt.refused.csv" in ended.err
     assert [bool(line) for line in lines()] == [True, False, True, False]
     assert lines("out.txt.refused.csv")[1].startswith("2,")
