@@ -26,7 +26,19 @@ settings.register_profile(
 settings.load_profile("foretell")
 
 ROOT = Path(__file__).parents[1]
-BUILDER = Path(__file__).with_name("bundles.py")
+BUNDLES = Path(__file__).with_name("bundles.py")
+GRAPHS = Path(__file__).with_name("graphs.py")
+KINDS = (
+    "pre-norm",
+    "post-norm",
+    "rms-swiglu",
+    "tanh-dot",
+    "tanh-none",
+    "gru-scaled",
+    "gru-none",
+    "lstm-additive",
+    "lstm-none",
+)
 
 
 @pytest.fixture(scope="session")
@@ -59,22 +71,33 @@ def recurrent_bundle_path() -> Path:
     return _built("recurrent")
 
 
+@pytest.fixture(scope="session", params=KINDS)
+def translator_graphs(request) -> Path:
+    """A bundle without a tokenizer of an untrained translator, of every kind in turn."""
+    return _made(GRAPHS, "all") / request.param
+
+
 def _built(name: str) -> Path:
-    """Build a bundle, or take the one that this very code has built before."""
-    folder = ROOT / "build" / "test-bundles" / _fingerprint() / name
-    bundle = folder / "models" / "tiny" / "1"
+    return _made(BUNDLES, name) / "models" / "tiny" / "1"
+
+
+def _made(script: Path, name: str) -> Path:
+    """Run a script that fills a folder, or take the folder that this very code has filled."""
+    folder = ROOT / "build" / f"test-{script.stem}" / _fingerprint(script) / name
+    whole = folder.with_suffix(".whole")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # another worker builds it; a dead one holds no lock
-        if not (bundle / "manifest.json").exists():
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another worker fills it; a dead one holds no lock
+        if not whole.exists():
             shutil.rmtree(folder, ignore_errors=True)
-            subprocess.run([sys.executable, BUILDER, name, folder], check=True)
-    return bundle
+            subprocess.run([sys.executable, script, name, folder], check=True)
+            whole.touch()
+    return folder
 
 
-def _fingerprint() -> str:
-    """Name the code that decides what a bundle is; a clean checkout has built none."""
-    digest = hashlib.sha256(BUILDER.read_bytes())
+def _fingerprint(script: Path) -> str:
+    """Name the code that decides what is built; a clean checkout has built none."""
+    digest = hashlib.sha256(script.read_bytes())
     folders = [*(ROOT / "model").glob("*.py"), *(ROOT / "export").glob("*.py")]
     names = ("data/manifest.py", "data/records.py", "data/number_words.py", "runtime/selfcheck.py")
     for file in sorted([*folders, *(ROOT / name for name in names)]):
