@@ -21,10 +21,10 @@ def tool_versions() -> dict[str, str]:
 
 
 @contextmanager
-def torch_threads(count: int) -> Iterator[None]:
-    """Let torch use as many threads as the session beside it."""
+def torch_threads(most: int) -> Iterator[None]:
+    """Let torch use no more threads than the session beside it; it counts the whole machine."""
     before = torch.get_num_threads()
-    torch.set_num_threads(count)
+    torch.set_num_threads(min(before, most))
     try:
         yield
     finally:

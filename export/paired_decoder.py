@@ -11,9 +11,7 @@ from jaxtyping import Bool, Float32, Int64
 from torch import Tensor
 
 from foretell.export.parity import Difference
-from foretell.export.torch_decoder import TorchDecoder, TorchState
-from foretell.runtime.decoder import OnnxDecoder, OnnxState
-from foretell.runtime.decoding import StepAnswer, StepRequest
+from foretell.runtime.decoding import Decoder, State, StepAnswer, StepRequest
 
 # Allowed difference of float32 numbers: `ATOL`, plus `RTOL` times the expected number.
 ATOL = 1e-4
@@ -24,10 +22,10 @@ NEAR = 1e-4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairedState:
-    """The states of both."""
+    """The states of both; each has arrays by name, `memory` and `past`."""
 
-    torch: TorchState
-    onnx: OnnxState
+    torch: State
+    onnx: State
 
 
 class PairedDecoder:
@@ -43,7 +41,7 @@ class PairedDecoder:
         near_ties: Steps at which candidates changed places that are all but equally good.
     """
 
-    def __init__(self, model: TorchDecoder, graphs: OnnxDecoder) -> None:
+    def __init__(self, model: Decoder, graphs: Decoder) -> None:
         self._model = model
         self._graphs = graphs
         self.vocab_size = graphs.vocab_size

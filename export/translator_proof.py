@@ -7,7 +7,7 @@ import numpy as np
 from foretell.data.bundle import Bundle, TranslatorSpec
 from foretell.data.text import UNK, Tokenizer
 from foretell.data.translation import TranslateOptions
-from foretell.export.environment import tool_versions
+from foretell.export.environment import tool_versions, torch_threads
 from foretell.export.paired_decoder import ATOL, RTOL, PairedDecoder
 from foretell.export.parity import Difference, Progress, summary
 from foretell.export.torch_decoder import TorchDecoder
@@ -47,18 +47,20 @@ def prove_translator(
     translator = Translator(bundle, device=device)
     graphs = OnnxDecoder(bundle, device=device)
     spec = graphs.spec
-    decoder = PairedDecoder(TorchDecoder(model), graphs)
-    for batch in source_batches(spec, _BATCHES, _LENGTHS):
-        progress(f"comparing steps: {batch.name}")
-        steps = min(_STEPS, spec.max_target_length)
-        decoder.found.append(lead_along(decoder, model, batch, steps))
-        change_beams(decoder, batch)
-    progress("comparing searches")
+    alone = TorchDecoder(model)
+    decoder = PairedDecoder(alone, graphs)
     tokenizer = read_tokenizer(bundle, spec)
-    searches = [
-        *_searches(decoder, TorchDecoder(model), spec),
-        *_translations(translator, TorchDecoder(model), tokenizer, spec),
-    ]
+    with torch_threads(graphs.session.threads):
+        for batch in source_batches(spec, _BATCHES, _LENGTHS):
+            progress(f"comparing steps: {batch.name}")
+            steps = min(_STEPS, spec.max_target_length)
+            decoder.found.append(lead_along(decoder, model, batch, steps))
+            change_beams(decoder, batch)
+        progress("comparing searches")
+        searches = [
+            *_searches(decoder, alone, spec),
+            *_translations(decoder, alone, translator, tokenizer),
+        ]
     differences = [one for one in searches if one is not None]
     return TranslatorReport(
         atol=ATOL,
@@ -99,32 +101,40 @@ def _searches(
     """Search for padded batches: on onnxruntime with torch beside it, and on torch alone."""
     for batch in source_batches(spec, _SEARCHED_BATCHES, _SEARCHED_LENGTHS):
         for beam_size in _BEAM_SIZES:
-            decoder.where = f"{batch.name}, beam {beam_size}"
+            decoder.where, ties = f"{batch.name}, beam {beam_size}", len(decoder.near_ties)
             requests = search_requests(spec, beam_size, len(batch.src))
             expected, found = (
                 search(side, batch.src, batch.src_mask, requests) for side in (alone, decoder)
             )
+            tied = len(decoder.near_ties) > ties
             for row, sides in enumerate(zip(expected, found, strict=True)):
-                yield compare_hypotheses(f"{decoder.where}, row {row}", *sides)
+                yield compare_hypotheses(f"{decoder.where}, row {row}", *sides, had_near_tie=tied)
 
 
 def _translations(
-    translator: Translator, alone: TorchDecoder, tokenizer: Tokenizer, spec: TranslatorSpec
+    decoder: PairedDecoder, alone: TorchDecoder, translator: Translator, tokenizer: Tokenizer
 ) -> Iterator[Difference | None]:
     """Translate texts as the product does, all at once, and each by itself on torch."""
+    spec = translator.manifest.translator
+    assert spec is not None
     texts = random_texts(tokenizer, spec, _NUM_TEXTS)
     for beam_size in _BEAM_SIZES:
         options = TranslateOptions(
-            beam_size=beam_size, max_length=LONGEST_SEARCH, truncate_source=True
+            beam_size=beam_size,
+            max_length=min(LONGEST_SEARCH, spec.max_target_length),
+            truncate_source=True,
         )
         for place, found in enumerate(translator.translate(texts, options)):
             task = sentence_task(
                 texts[place], options, tokenizer, spec, position=place, place=place
             )
             src = np.array([task.source.ids])
-            expected = search(alone, src, np.ones_like(src, dtype=bool), [task.request])[0][0]
-            best = found.hypotheses[0]
-            same = best.tokens == tokenizer.pieces(expected.token_ids)
-            gap = abs(best.score - expected.score)
-            where = f"text {place}, beam {beam_size}"
-            yield None if same else Difference(where, gap, gap, gap / NEAR_SCORE)
+            sentence = (src, np.ones_like(src, dtype=bool), [task.request])
+            best = search(alone, *sentence)[0][0]
+            if found.hypotheses[0].tokens == tokenizer.pieces(best.token_ids):
+                yield None
+                continue
+            decoder.where, ties = f"text {place}, beam {beam_size}", len(decoder.near_ties)
+            search(decoder, *sentence)
+            gap = 0.0 if len(decoder.near_ties) > ties else abs(found.score - best.score)
+            yield Difference(decoder.where, gap, gap, gap / NEAR_SCORE)
