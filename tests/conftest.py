@@ -33,7 +33,6 @@ KINDS = (
     "post-norm",
     "rms-swiglu",
     "tanh-dot",
-    "tanh-none",
     "gru-scaled",
     "gru-none",
     "lstm-additive",

@@ -43,7 +43,6 @@ CONFIGS: dict[str, TranslatorConfig] = {
     "post-norm": _transformer(1, 3, norm_first=False, tied_output=False),
     "rms-swiglu": _transformer(1, 1, norm="rms", activation="swiglu"),
     "tanh-dot": _recurrent("tanh", "dot", num_layers=2, bidirectional=False),
-    "tanh-none": _recurrent("tanh", "none", input_feeding=False),
     "gru-scaled": _recurrent("gru", "scaled_dot", input_feeding=False, tied_output=False),
     "gru-none": _recurrent("gru", "none", num_layers=2, bidirectional=False),
     "lstm-additive": _recurrent("lstm", "additive", num_layers=2),
