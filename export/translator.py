@@ -92,28 +92,7 @@ def export_translator(model: Seq2Seq, folder: Path) -> tuple[GraphSpec, GraphSpe
         {"src": ("batch", "src_len"), "src_mask": ("batch", "src_len")},
         memory_axes | {_renamed(name, "initial_"): ("batch", 1, model.d_model) for name in initial},
     )
-    decoder = Signature(
-        {
-            "tokens": ("batch", "beams"),
-            "scores": ("batch", "beams"),
-            "parents": ("batch", "beams"),
-            "positions": ("batch",),
-            "num_candidates": (1,),
-            "src_mask": ("batch", "src_len"),
-            **memory_axes,
-            **{name: _state_axes(name, model.d_model, "past_beams", "past_len") for name in past},
-        },
-        {
-            "candidates": ("batch", "num_candidates"),
-            "candidate_log_probs": ("batch", "num_candidates"),
-            "log_probs": ("batch", "beams", model.vocab_size),
-            **({"attention": ("batch", "beams", "src_len")} if model.has_attention else {}),
-            **{
-                _renamed(name, "present_"): _state_axes(name, model.d_model, "beams", "present_len")
-                for name in past
-            },
-        },
-    )
+    decoder = _step_signature(model, memory_axes, list(past))
     examples: dict[str, Example] = {
         "tokens": torch.randint(4, model.vocab_size, (_BATCH, _BEAMS)),
         "scores": torch.randn(_BATCH, _BEAMS),
@@ -129,6 +108,32 @@ def export_translator(model: Seq2Seq, folder: Path) -> tuple[GraphSpec, GraphSpe
             EncoderGraph(model), {"src": src, "src_mask": src_mask}, encoder, folder / ENCODER_FILE
         ),
         export_graph(StepGraph(model), examples, decoder, folder / DECODER_FILE),
+    )
+
+
+def _step_signature(model: Seq2Seq, memory: dict[str, Axes], past: list[str]) -> Signature:
+    width = model.d_model
+    return Signature(
+        {
+            "tokens": ("batch", "beams"),
+            "scores": ("batch", "beams"),
+            "parents": ("batch", "beams"),
+            "positions": ("batch",),
+            "num_candidates": (1,),
+            "src_mask": ("batch", "src_len"),
+            **memory,
+            **{name: _state_axes(name, width, "past_beams", "past_len") for name in past},
+        },
+        {
+            "candidates": ("batch", "num_candidates"),
+            "candidate_log_probs": ("batch", "num_candidates"),
+            "log_probs": ("batch", "beams", model.vocab_size),
+            **({"attention": ("batch", "beams", "src_len")} if model.has_attention else {}),
+            **{
+                _renamed(name, "present_"): _state_axes(name, width, "beams", "present_len")
+                for name in past
+            },
+        },
     )
 
 
