@@ -1,6 +1,5 @@
 """The demo's translator: numbers in English words to German ones, learned from pairs by rule."""
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -75,10 +74,7 @@ def ask_translator(
 
     sentences = [english for english, _ in pairs]
     # Searched to the end: so sure a model's rivals end early, and must not end the search.
-    options = [
-        TranslateOptions(patience=math.inf, attention=place < _SHOWN)
-        for place in range(len(sentences))
-    ]
+    options = [TranslateOptions(attention=place < _SHOWN) for place in range(len(sentences))]
     answers = client.translate(sentences, options, model=MODEL)
     here = load_translator(bundle).translate(sentences, options)
     if [(a.text, a.score) for a in answers] != [(a.text, a.score) for a in here]:

@@ -55,7 +55,7 @@ def translate(
     patience: Annotated[
         float,
         typer.Option(
-            metavar="X", help="Stop when X times the beam have ended; inf searches to the end."
+            metavar="X", help="Stop when X times the beam have ended and none leads; inf: none can."
         ),
     ] = 1.0,
     no_repeat_ngram_size: Annotated[

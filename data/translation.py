@@ -45,9 +45,10 @@ class TranslateOptions:
             holds in any case.
         max_length_ratio: See `max_length`.
         max_length_margin: See `max_length`.
-        patience: The search stops once ceil(patience · beam_size) hypotheses have ended, or once no
-            live one can overtake the `n_best` best ended ones. Infinity leaves the second rule
-            alone: nothing better can be found with this beam, at about three times the steps.
+        patience: The search stops once patience · beam_size hypotheses have ended and no live one,
+            at its present length, scores above the best of them; or once no live one can ever
+            overtake the `n_best` best ended ones. Infinity leaves the second rule alone: nothing
+            better can be found with this beam, at about three times the steps.
         no_repeat_ngram_size: No n-gram of this many tokens occurs twice; 0 allows all.
         repetition_penalty: The log probability of a token that the hypothesis holds already is
             multiplied by this, 1 or more. Scores are made of the products; the reported log

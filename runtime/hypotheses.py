@@ -110,9 +110,7 @@ class Sentence:
         self._worst = -math.inf  # the lowest score that is kept, once n_best have ended
         self._num_ended = 0
         # Greedy search takes the most probable token, be it the end; a wider one looks further.
-        patience = 1.0 if options.beam_size == 1 else options.patience
-        most = patience * options.beam_size
-        self._most_ended = math.ceil(most) if math.isfinite(most) else math.inf
+        self._patience = 1.0 if options.beam_size == 1 else options.patience * options.beam_size
 
     @cached_property
     def generator(self) -> np.random.Generator:
@@ -124,7 +122,20 @@ class Sentence:
     @property
     def bar(self) -> float:
         """The score that a live hypothesis must be able to pass, or no step follows."""
-        return math.inf if self._num_ended >= self._most_ended else self._worst
+        return self._worst
+
+    def is_content(self, sum_: float, length: int) -> bool:
+        """Whether enough have ended, and the best live one is now no better than the best of them.
+
+        How many are returned plays no part: asking for more must not change the best.
+
+        Args:
+            sum_: What the best live hypothesis is ranked by.
+            length: Its tokens.
+        """
+        if not self._ended or self._num_ended < self._patience:
+            return False
+        return self._ended[0].score >= sum_ / length_norm(self.request.options, length)
 
     @property
     def answer(self) -> list[FoundHypothesis]:

@@ -222,7 +222,11 @@ class Search:
         # Sums only fall and norms only rise: no descendant of the best live one comes above this.
         bounds = beams.sums[:, 0] / rules.max_norms
         bars = np.array([sentence.bar for sentence in self._sentences])
-        complete: Bool[np.ndarray, " B"] = full | (bars >= bounds)
+        live = zip(beams.sums[:, 0].tolist(), beams.positions.tolist(), strict=True)
+        content = [
+            sentence.is_content(*best) for sentence, best in zip(self._sentences, live, strict=True)
+        ]
+        complete: Bool[np.ndarray, " B"] = full | (bars >= bounds) | np.array(content)
         return complete
 
     def _leave(self, complete: Bool[np.ndarray, " B"]) -> None:

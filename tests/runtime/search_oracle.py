@@ -86,9 +86,12 @@ def best_first(ended: list[Held], options: TranslateOptions) -> list[Held]:
 
 def is_enough(live: list[Held], ended: list[Held], request: SearchRequest) -> bool:
     options = request.options
-    if len(ended) >= options.patience * options.beam_size:
-        return True
     best = best_first(ended, options)
+    patience = 1.0 if options.beam_size == 1 else options.patience * options.beam_size
+    if ended and len(ended) >= patience:
+        leader = max(live, key=lambda held: held.ranked)
+        if best[0].score >= leader.ranked / norm(options, len(leader.tokens)):
+            return True
     if len(best) < options.n_best:
         return False
     # Whatever a live hypothesis becomes, its sum can't rise, and no norm is above the longest's.

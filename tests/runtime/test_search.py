@@ -185,8 +185,23 @@ def test_the_search_goes_on_while_a_longer_hypothesis_can_overtake() -> None:
     table = rows(start={EOS: 0.4, A: 0.6}, a={B: 0.9, EOS: 0.1}, b={EOS: 1.0})
     (found,) = find(table, ask(beam_size=2, patience=math.inf))
     assert found.token_ids == (A, B)
-    (found,) = find(table, ask(beam_size=2, patience=0.5))  # content with the first that ends
-    assert found.token_ids == ()
+    assert find(table, ask(beam_size=2, patience=0.5))[0].token_ids == (A, B), "the leader goes on"
+
+
+def test_a_patience_is_content_once_no_live_hypothesis_is_better_by_now() -> None:
+    """Three tokens of 0.4 in all beat one of 0.6, but only once they are three."""
+    table = rows(start={EOS: 0.6, A: 0.4}, a={B: 1.0}, b={EOS: 1.0})
+    assert find(table, ask(beam_size=2, patience=0.5))[0].token_ids == ()
+    assert find(table, ask(beam_size=2, patience=math.inf))[0].token_ids == (A, B)
+
+
+def test_improbable_ends_do_not_stop_a_search_that_leads_by_far() -> None:
+    """A sure model ends its beam's improbable hypotheses first; beam must not lose to greedy."""
+    sure = {A: 0.97, EOS: 0.02, B: 0.01}
+    table = rows(start=sure, a={B: 0.97, EOS: 0.02, C: 0.01}, b={C: 0.97, EOS: 0.03}, c={EOS: 1.0})
+    greedy = find(table, ask(beam_size=1))[0]
+    for beam_size in (2, 3, 5):
+        assert find(table, ask(beam_size=beam_size))[0].token_ids == greedy.token_ids == (A, B, C)
 
 
 @settings(max_examples=30)
