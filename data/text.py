@@ -2,7 +2,7 @@
 
 from foretell.data.normalising import is_blank, is_copied, normalise
 from foretell.data.tokenizer import BOS, EOS, PAD, TOKENIZER_FILE, UNK, UNKNOWN_TEXT, Tokenizer
-from foretell.data.tokenizer_training import train_tokenizer
+from foretell.data.tokenizer_training import learn_tokenizer, train_tokenizer
 
 __all__ = [
     "BOS",
@@ -14,6 +14,7 @@ __all__ = [
     "Tokenizer",
     "is_blank",
     "is_copied",
+    "learn_tokenizer",
     "normalise",
     "train_tokenizer",
 ]

@@ -84,16 +84,17 @@ class Tokenizer:
     def __reduce__(self) -> tuple[type["Tokenizer"], tuple[bytes]]:
         return Tokenizer, (self._model,)
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str, *, is_normal: bool = False) -> list[int]:
         """Split a text, brought into its normal form, into ids of pieces; none of them is special.
 
         Args:
             text: Any text. Names of control tokens in it are text; so are U+2581 and U+2047.
+            is_normal: It is in its normal form already.
 
         Returns:
             The ids, without `BOS` and `EOS`; `UNK` for what the vocabulary can't spell.
         """
-        normal = normalise(text)
+        normal = text if is_normal else normalise(text)
         if _SPACE not in normal:
             return self._processor.encode_as_ids(normal)  # type: ignore[no-any-return]
         return [
@@ -136,19 +137,20 @@ class Tokenizer:
         self._check(ids)
         return tuple(self._pieces[token] for token in ids)
 
-    def words(self, text: str) -> tuple[str, ...]:
+    def words(self, text: str, *, is_normal: bool = False) -> tuple[str, ...]:
         """Name for each piece of `encode(text)` the word it belongs to, as the normal text has it.
 
         This is what an unknown token is replaced by.
         """
-        return tuple(word for _, word in self._spelled(text))
+        return tuple(word for _, word in self._spelled(text if is_normal else normalise(text)))
 
     def unknown_words(self, text: str) -> tuple[str, ...]:
         """List the words of a text that the vocabulary can't spell, each once, in their order."""
-        return tuple(dict.fromkeys(word for token, word in self._spelled(text) if token == UNK))
+        return tuple(
+            dict.fromkeys(word for token, word in self._spelled(normalise(text)) if token == UNK)
+        )
 
-    def _spelled(self, text: str) -> list[tuple[int, str]]:
-        normal = normalise(text)
+    def _spelled(self, normal: str) -> list[tuple[int, str]]:
         words = normal.split(" ")
         shielded = normal.replace(_SPACE, _STAND_IN)
         surfaces = self._processor.encode_as_pieces(shielded)

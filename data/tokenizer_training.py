@@ -16,6 +16,7 @@ from foretell.data.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
 # left out. Neither is worth a piece; in text that is encoded both are spelled in bytes.
 _RESERVED = re.compile("[\u2581\u2585]+")
 _TOO_SMALL = re.compile(r"required_chars\. \d+ vs (\d+)")
+_NUM_SPECIAL, _NUM_BYTES = 4, 256
 
 
 def train_tokenizer(
@@ -27,15 +28,34 @@ def train_tokenizer(
     byte_fallback: bool = True,
     character_coverage: float = 1.0,
 ) -> Tokenizer:
-    """Learn the pieces of a language, or of two together, and write them as a tokenizer's file.
+    """Learn a tokenizer as `learn_tokenizer` does, and write its file, which is replaced."""
+    tokenizer = learn_tokenizer(
+        sentences,
+        vocab_size,
+        model_type=model_type,
+        byte_fallback=byte_fallback,
+        character_coverage=character_coverage,
+    )
+    path.write_bytes(tokenizer.to_bytes())
+    return tokenizer
 
-    The same sentences in the same order give the same file.
+
+def learn_tokenizer(
+    sentences: Iterable[str],
+    vocab_size: int,
+    *,
+    model_type: Literal["bpe", "unigram"] = "bpe",
+    byte_fallback: bool = True,
+    character_coverage: float = 1.0,
+) -> Tokenizer:
+    """Learn the pieces of a language, or of two together.
+
+    The same sentences in the same order give the same tokenizer, to the byte.
 
     Args:
         sentences: Text of any form; blank ones count for nothing. They are held in memory.
         vocab_size: Most pieces, special ones and bytes among them. A text that doesn't hold so
             many gives fewer; the tokenizer's own `vocab_size` says how many.
-        path: Where the file shall stand; it is replaced.
         model_type: Merges of frequent pairs, or the likeliest set of pieces.
         byte_fallback: Spell characters outside the vocabulary in bytes (256 pieces for it).
         character_coverage: Share of the text's characters that get pieces; the rest, the rarest,
@@ -68,10 +88,8 @@ def train_tokenizer(
     except RuntimeError as error:
         if failures:
             raise failures[0] from None
-        raise OptionError(_reason(str(error), vocab_size)) from error
-    tokenizer = Tokenizer(model.getvalue())
-    path.write_bytes(tokenizer.to_bytes())
-    return tokenizer
+        raise OptionError(_reason(str(error), vocab_size, byte_fallback)) from error
+    return Tokenizer(model.getvalue())
 
 
 def _readable(sentences: Iterable[str], failures: list[BaseException]) -> Iterator[str]:
@@ -98,12 +116,16 @@ def _check(vocab_size: int, model_type: str, character_coverage: float) -> None:
         raise OptionError(problems)
 
 
-def _reason(message: str, vocab_size: int) -> str:
+def _reason(message: str, vocab_size: int, byte_fallback: bool) -> str:
     if "sentences_.empty()" in message:
         return "the sentences to learn a tokenizer from are all blank; give some text."
     if too_small := _TOO_SMALL.search(message):
+        least = int(too_small[1])
+        num_bytes = _NUM_BYTES if byte_fallback else 0
+        of_bytes = f"{num_bytes} bytes, " if byte_fallback else ""
         return (
-            f"vocab_size is {vocab_size}, but the characters of the text and the special pieces "
-            f"are {too_small[1]}; raise vocab_size, or lower character_coverage."
+            f"vocab_size is {vocab_size:,}, but this text needs at least {least:,} pieces: "
+            f"{least - num_bytes - _NUM_SPECIAL:,} for its characters, {of_bytes}"
+            f"{_NUM_SPECIAL} special ones. Set vocab_size to {least:,} or more."
         )
     return f"no tokenizer can be learned from these sentences: {message}"

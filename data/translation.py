@@ -14,6 +14,7 @@ from foretell.data.errors import ForetellError, OptionError
 
 LARGEST_BEAM = 64
 LARGEST_LENGTH = 100_000  # tokens; the model's own limit is far lower
+MOST_BANNED = 1_000  # texts; each costs candidates at every step
 
 LengthFormula = Literal["power", "gnmt"]
 FinishReason = Literal["eos", "length"]
@@ -53,7 +54,7 @@ class TranslateOptions:
         repetition_penalty: The log probability of a token that the hypothesis holds already is
             multiplied by this, 1 or more. Scores are made of the products; the reported log
             probabilities stay the model's own.
-        banned: Texts whose token sequences may not be produced.
+        banned: Texts whose token sequences may not be produced, at most 1,000.
         prefix: Text that the translation starts with; its tokens are scored as any other, and
             nothing is forbidden to them. One without room for the end token is refused.
         sample: Draw the tokens at random instead of searching; needs `beam_size` 1.
@@ -107,10 +108,17 @@ class TranslateOptions:
             repetition_penalty=(self.repetition_penalty, 1.0, 1000.0),
             temperature=(self.temperature, 1e-3, 1000.0),
             top_p=(self.top_p, 1e-9, 1.0),
-            patience=(1.0 if self.patience == math.inf else self.patience, 1e-9, 1000.0),
+            patience=(1.0 if _is_infinite(self.patience) else self.patience, 1e-9, 1000.0),
         )
-        if self.length_formula not in ("power", "gnmt"):
-            problems.append(f"length_formula is {self.length_formula!r}; expected power or gnmt.")
+        problems += _truth_problems(
+            sample=self.sample,
+            replace_unknowns=self.replace_unknowns,
+            attention=self.attention,
+            truncate_source=self.truncate_source,
+        )
+        formula: object = self.length_formula
+        if not isinstance(formula, str) or formula not in ("power", "gnmt"):
+            problems.append(f"length_formula is {_shown(formula)}; expected power or gnmt.")
         problems += _text_problems(self.prefix, self.banned)
         if not problems:
             problems = self._contradictions()
@@ -252,7 +260,7 @@ class RefusedSentencesError(ForetellError, ValueError):
 
 def _whole_problems(**values: tuple[object, int, int]) -> list[str]:
     return [
-        f"{name} is {value!r}; it must be a whole number of {least} to {most:,}."
+        f"{name} is {_shown(value)}; it must be a whole number of {least} to {most:,}."
         for name, (value, least, most) in values.items()
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most
     ]
@@ -260,18 +268,45 @@ def _whole_problems(**values: tuple[object, int, int]) -> list[str]:
 
 def _number_problems(**values: tuple[object, float, float]) -> list[str]:
     return [
-        f"{name} is {value!r}; it must be a number of {least:g} to {most:g}."
+        f"{name} is {_shown(value)}; it must be a number of {least:g} to {most:g}."
         for name, (value, least, most) in values.items()
         if isinstance(value, bool)
         or not isinstance(value, int | float)
-        or not (math.isfinite(value) and least <= value <= most)
+        or not least <= value <= most  # nor is NaN between them
+    ]
+
+
+def _truth_problems(**values: object) -> list[str]:
+    return [
+        f"{name} is {_shown(value)}; it must be True or False."
+        for name, value in values.items()
+        if not isinstance(value, bool)
     ]
 
 
 def _text_problems(prefix: object, banned: object) -> list[str]:
     problems = []
     if not isinstance(prefix, str):
-        problems.append(f"prefix is {prefix!r}; it must be a text.")
+        problems.append(f"prefix is {_shown(prefix)}; it must be a text.")
     if not isinstance(banned, tuple) or not all(isinstance(text, str) and text for text in banned):
-        problems.append(f"banned is {banned!r}; it must be a tuple of texts, none of them empty.")
+        problems.append(
+            f"banned is {_shown(banned)}; it must be a tuple of texts, none of them empty."
+        )
+    elif len(banned) > MOST_BANNED:
+        problems.append(
+            f"banned has {len(banned):,} texts; at most {MOST_BANNED:,} can be banned. Ban fewer."
+        )
     return problems
+
+
+def _is_infinite(value: object) -> bool:
+    return isinstance(value, float) and value == math.inf
+
+
+def _shown(value: object) -> str:
+    """Write a value so that a message stays short, whatever it is."""
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # Python writes no integers of thousands of digits
+        return f"a {type(value).__name__} that can't be shown"
+    return text if len(text) <= 80 else f"{text[:80]}..."

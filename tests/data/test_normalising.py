@@ -35,6 +35,40 @@ def test_a_normal_text_is_one_clean_line_and_stays_as_it_is(text: str) -> None:
     normal.encode()  # valid Unicode
 
 
+# Marks below and above, signs for two marks, letters of several, what stands between or goes.
+FLOODS = st.text(
+    st.sampled_from("a\u0301\u0316\u0344\u0f73\u1f82\u0958\u034f\u200d\u200b-"), max_size=120
+)
+
+
+@given(FLOODS)
+@example("\u1f82" + "\u0344" * 13 + "b")
+@example("\u0958" + "\u0316" * 30)
+@example("a" + "\u0301" * 29 + "\u0344")
+@example("a" + "\u0301" * 20 + "\u200d" + "\u0316" * 20)
+@example("\u0f73" + "\u0301" * 40 + "\u200d")
+def test_no_flood_of_marks_is_left(text: str) -> None:
+    """Ordering marks is quadratic in their number; U+034F stops it and is not seen."""
+    normal = normalise(text)
+    assert normalise(normal) == normal
+    assert unicodedata.is_normalized("NFC", normal)
+    decomposed = unicodedata.normalize("NFD", normal)
+    marks = "".join("m" if unicodedata.combining(sign) else " " for sign in decomposed).split()
+    assert max(map(len, marks), default=0) <= 30
+
+
+def test_what_people_write_has_no_floods() -> None:
+    """Thirty marks on one letter are as they were; so are long runs of signs."""
+    for text in ("a" + "\u0316" * 30, "-" * 100, "\u0958" + "\u0316" * 28, "😀" * 40):
+        assert normalise(text) == unicodedata.normalize("NFC", text)
+
+
+def test_a_flood_of_marks_takes_no_time() -> None:
+    """A megabyte of marks took minutes, in which no other thread could run."""
+    flood = "a" + "\u0301\u0316" * 250_000
+    assert normalise(flood).replace("\u034f", "").count("\u0316") == 250_000
+
+
 @given(TEXTS, TEXTS)
 def test_words_are_normalised_each_alone(left: str, right: str) -> None:
     """So text can be shown as far as whole words go, whatever follows."""
@@ -85,6 +119,12 @@ def test_marks_that_nobody_sees_split_no_word(mark: str) -> None:
 )
 def test_what_carries_meaning_survives(text: str) -> None:
     assert normalise(text) == text
+
+
+def test_joiners_are_judged_alike_whatever_the_composition() -> None:
+    """Two texts that look alike are one text: by a letter of many code points, or of one."""
+    for text in ("a\u0323\u0302\u200db", "\u1ead\u200db", "a\u200d\u0323\u0302b"):
+        assert normalise(text) == "\u1eadb"
 
 
 @pytest.mark.parametrize(

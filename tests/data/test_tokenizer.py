@@ -11,7 +11,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from foretell.data.errors import BundleError, OptionError
-from foretell.data.text import BOS, EOS, PAD, UNK, Tokenizer, normalise, train_tokenizer
+from foretell.data.text import (
+    BOS,
+    EOS,
+    PAD,
+    UNK,
+    Tokenizer,
+    learn_tokenizer,
+    normalise,
+    train_tokenizer,
+)
 
 SENTENCES = [
     'The café is open, they\'re "déjà vu" & <b>naïve</b> coöperation.',
@@ -221,7 +230,11 @@ class TestTraining:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"vocab_size": 270}, r"vocab_size is 270, .* are 3\d\d; raise vocab_size, or lower"),
+            (
+                {"vocab_size": 270},
+                r"is 270, .* at least 3\d\d pieces: \d+ for its characters, 256 bytes, 4 special",
+            ),
+            ({"vocab_size": 20, "byte_fallback": False}, r"\d+ for its characters, 4 special ones"),
             ({"vocab_size": 4}, "vocab_size is 4; it must be a whole number of 5 to"),
             ({"character_coverage": 0.5}, "character_coverage is 0.5; it must be 0.9 to 1"),
             ({"sentences": [" ", "\u200b"]}, "are all blank; give some text"),
@@ -234,6 +247,14 @@ class TestTraining:
         with pytest.raises(OptionError, match=message):
             train_tokenizer(path=tmp_path / "t.model", **arguments)  # type: ignore[arg-type]
         assert not (tmp_path / "t.model").exists()
+
+    def test_the_least_vocabulary_that_is_told_is_enough(self) -> None:
+        with pytest.raises(OptionError) as caught:
+            learn_tokenizer(SENTENCES, 260)
+        least = int(str(caught.value).split("Set vocab_size to ")[1].split()[0])
+        assert learn_tokenizer(SENTENCES, least).vocab_size == least
+        with pytest.raises(OptionError, match=f"Set vocab_size to {least} or more"):
+            learn_tokenizer(SENTENCES, least - 1)
 
     def test_an_error_of_the_sentences_comes_through(self, tmp_path: Path) -> None:
         """A line of a file that is no UTF-8 must be told as such, not in words of C++."""
