@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float32, Float64, Int64
 
 from foretell.data.text import EOS, UNK
+from foretell.runtime.banned import BannedSequences
 from foretell.runtime.candidates import Candidates, highest, num_considered
 from foretell.runtime.hypotheses import SearchRequest, Sentence
 from foretell.runtime.sampling import draw
@@ -24,12 +25,16 @@ def needs_log_probs(request: SearchRequest, position: int) -> bool:
 
 
 def banned_places(
-    request: SearchRequest, tokens: Int64[np.ndarray, "K n"], vocab_size: int
+    request: SearchRequest,
+    banned: BannedSequences,
+    tokens: Int64[np.ndarray, "K n"],
+    vocab_size: int,
 ) -> Int64[np.ndarray, " m"]:
     """Find what would complete a banned sequence or an n-gram that a hypothesis holds already.
 
     Args:
         request: Of the sentence.
+        banned: What the request bans.
         tokens: Of each live hypothesis, its own: each has its own past.
         vocab_size: V.
 
@@ -37,18 +42,13 @@ def banned_places(
         beam · V + token, each once, rising.
     """
     length = tokens.shape[1]
-    places = [np.empty(0, dtype=np.int64)]
+    places = [banned.places(tokens, vocab_size)]
     size = request.options.no_repeat_ngram_size
     if 0 < size <= length:
         ngrams = np.lib.stride_tricks.sliding_window_view(tokens, size, axis=1)  # [K n-size+1 size]
         tails = tokens[:, None, length - size + 1 :]
         beams, starts = np.nonzero((ngrams[..., :-1] == tails).all(axis=-1))
         places.append(beams * vocab_size + ngrams[beams, starts, -1])
-    for *head, last in request.banned:
-        if len(head) <= length:
-            tails = tokens[:, length - len(head) :]
-            beams = np.flatnonzero((tails == np.array(head, dtype=np.int64)).all(axis=1))
-            places.append(beams * vocab_size + last)
     return np.unique(np.concatenate(places))
 
 
@@ -81,7 +81,7 @@ def own_candidates(
     if length < len(request.prefix):
         places = np.arange(num_live) * vocab_size + request.prefix[length]
     else:
-        _forbid(gains, request, tokens)
+        _forbid(gains, sentence, tokens)
         if options.sample and np.any(gains > -np.inf):
             places = np.array([draw(gains[0], options, sentence.generator)])
         else:
@@ -97,16 +97,17 @@ def own_candidates(
 
 
 def _forbid(
-    gains: Float32[np.ndarray, "K V"], request: SearchRequest, tokens: Int64[np.ndarray, "K n"]
+    gains: Float32[np.ndarray, "K V"], sentence: Sentence, tokens: Int64[np.ndarray, "K n"]
 ) -> None:
     """Set what may not be to -inf; where nothing is left, the end may be, as a last resort."""
-    options = request.options
+    request, options = sentence.request, sentence.request.options
     length = tokens.shape[1]
     ends = gains[:, EOS].copy()
     if length + 1 < options.min_length:
         gains[:, EOS] = -np.inf
     if not options.replace_unknowns:
         gains[:, UNK] = -np.inf
-    gains.ravel()[banned_places(request, tokens, gains.shape[1])] = -np.inf
+    places = banned_places(request, sentence.banned, tokens, gains.shape[1])
+    gains.ravel()[places] = -np.inf
     if not np.any(gains > -np.inf):
         gains[:, EOS] = ends

@@ -63,7 +63,9 @@ class OnnxDecoder:
         """
         spec = bundle.manifest.translator
         if spec is None:
-            raise BundleError(f"the bundle holds a {bundle.manifest.kind}; expected a translator.")
+            raise BundleError(
+                f"bundle {bundle.path} holds a {bundle.manifest.kind}; expected a translator."
+            )
         self._signature = DecoderSignature.read(
             bundle.manifest.graph(ENCODER_FILE),
             bundle.manifest.graph(DECODER_FILE),

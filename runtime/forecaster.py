@@ -57,7 +57,7 @@ class Forecaster:
         """
         bundle = path if isinstance(path, Bundle) else read_bundle(resolve_bundle(path))
         self.manifest: Manifest = bundle.manifest
-        self._spec = _check_forecaster(bundle.manifest)
+        self._spec = _check_forecaster(bundle)
         self._session = Session(bundle, GRAPH_FILE, device=device, threads=threads)
         self._arguments = (bundle.path, device, threads)
 
@@ -214,14 +214,16 @@ class Forecaster:
         return "the model's answer is not finite; give the values in another unit."
 
 
-def _check_forecaster(manifest: Manifest) -> ForecasterSpec:
+def _check_forecaster(bundle: Bundle) -> ForecasterSpec:
+    manifest = bundle.manifest
     if manifest.forecaster is None:
-        raise BundleError(f"the bundle holds a {manifest.kind}; expected a forecaster.")
+        raise BundleError(f"bundle {bundle.path} holds a {manifest.kind}; expected a forecaster.")
     names = [tensor.name for tensor in manifest.graph(GRAPH_FILE).inputs]
     expected = input_names(manifest.forecaster)
     if names != expected:
         raise BundleError(
-            f"the inputs of {GRAPH_FILE} are {names}; those of this forecaster must be {expected}."
+            f"bundle {bundle.path}: the inputs of {GRAPH_FILE} are {names}; those of this "
+            f"forecaster must be {expected}."
         )
     return manifest.forecaster
 

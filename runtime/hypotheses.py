@@ -13,6 +13,7 @@ from jaxtyping import Float32, Int64
 
 from foretell.data.errors import OptionError
 from foretell.data.translation import FinishReason, TranslateOptions
+from foretell.runtime.banned import BannedSequences
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,14 +97,18 @@ class Sentence:
         row: Its place among the requests of the search.
         request: What is asked for.
         source_length: Its pieces.
+        banned: What the request bans; sentences that ban the same may share it.
         num_told: How many tokens of it a stream was told.
     """
 
-    def __init__(self, row: int, request: SearchRequest, source_length: int) -> None:
+    def __init__(
+        self, row: int, request: SearchRequest, source_length: int, banned: BannedSequences
+    ) -> None:
         options = request.options
         self.row = row
         self.request = request
         self.source_length = source_length
+        self.banned = banned
         self.num_told = 0
         self._ended: list[FoundHypothesis] = []  # the best first, at most n_best
         self._cut: list[FoundHypothesis] = []

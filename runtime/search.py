@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Int64
 
+from foretell.runtime.banned import BannedSequences
 from foretell.runtime.beams import Beams
 from foretell.runtime.candidates import Candidates, Choice, choose
 from foretell.runtime.constraints import (
@@ -95,8 +96,10 @@ class Search:
         lengths = np.count_nonzero(src_mask, axis=1).tolist()
         self.answers: list[list[FoundHypothesis]] = [[] for _ in requests]
         self._decoder = decoder
+        banned = {id(request.banned): request.banned for request in requests}
+        shared = {key: BannedSequences(sequences) for key, sequences in banned.items()}
         self._sentences = [
-            Sentence(row, request, length)
+            Sentence(row, request, length, shared[id(request.banned)])
             for row, (request, length) in enumerate(zip(requests, lengths, strict=True))
         ]
         self._completed: list[Sentence] = []  # by the last step
@@ -120,16 +123,16 @@ class Search:
         """Go one token on with every sentence that is not complete."""
         beams, rules = self._beams, self._rules
         vocab_size = self._decoder.vocab_size
-        requests = [sentence.request for sentence in self._sentences]
         own = [
             row
-            for row, request in enumerate(requests)
-            if needs_log_probs(request, int(beams.positions[row]))
+            for row, sentence in enumerate(self._sentences)
+            if needs_log_probs(sentence.request, int(beams.positions[row]))
         ]
+        by_decoder = set(range(len(self._sentences))).difference(own)
         banned = {
-            row: banned_places(request, beams.held(row), vocab_size)
-            for row, request in enumerate(requests)
-            if looks_back(request) and row not in own
+            row: banned_places(sentence.request, sentence.banned, beams.held(row), vocab_size)
+            for row, sentence in enumerate(self._sentences)
+            if row in by_decoder and looks_back(sentence.request)
         }
         answer = self._ask(banned, own)
         candidates = rules.allow(answer, beams.sums, beams.positions, banned, vocab_size)

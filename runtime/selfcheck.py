@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float64
 
 from foretell.data.bundle import Bundle
 from foretell.data.errors import BundleError
@@ -32,13 +33,16 @@ def check_sample(bundle: Bundle, session: Session) -> float:
         The largest difference to the stored answer, relative to the largest stored value.
 
     Raises:
-        BundleError: There is no sample, or the answer differs.
+        BundleError: There is no sample, or none that can be run, or the answer differs.
     """
 
     def difference(sample: dict[str, Any]) -> float:
-        expected = np.array(sample["quantiles"])
+        expected = _numbers(sample["quantiles"])
         found = session.run(_inputs(sample))["quantiles"].ravel()
-        return float(np.abs(found - expected).max() / np.abs(expected).max())
+        if found.shape != expected.shape:
+            raise ValueError(f"it has {expected.size} quantiles, the answer {found.size}")
+        with np.errstate(all="ignore"):  # what is no number after this is told as a difference
+            return float(np.abs(found - expected).max() / np.abs(expected).max())
 
     return _check(bundle, session.provider, difference)
 
@@ -58,17 +62,20 @@ def check_translator_sample(bundle: Bundle, translator: Translator) -> float:
         or to 1 if that is more.
 
     Raises:
-        BundleError: There is no sample, or the answer differs.
+        BundleError: There is no sample, or none that can be run, or the answer differs.
     """
 
     def difference(sample: dict[str, Any]) -> float:
-        differences, largest = [0.0], 1.0  # of a sure answer the log probabilities are all but 0
+        differences, largest = [], 1.0  # of a sure answer the log probabilities are all but 0
         for search in sample["searches"]:
             options = TranslateOptions(beam_size=search["beam_size"])
             found = translator.translate(sample["sentences"], options)
             for stored, best in zip(search["answers"], map(_best, found), strict=True):
-                differences.append(_difference(stored, best))
-                largest = max([largest, *map(abs, stored["log_probs"])])
+                if best["log_probs"]:  # nothing is computed for a blank sentence
+                    differences.append(_difference(stored, best))
+                    largest = max(largest, float(np.abs(_numbers(stored["log_probs"])).max()))
+        if not differences:
+            raise ValueError("it translates nothing")
         return float(np.max(differences) / largest)
 
     return _check(bundle, translator.provider, difference)
@@ -120,8 +127,10 @@ def _best(translation: Translation) -> dict[str, Any]:
 
 def _difference(stored: dict[str, Any], found: dict[str, Any]) -> float:
     if found["tokens"] == stored["tokens"]:
-        expected = np.array(stored["log_probs"])
-        return float(np.abs(np.array(found["log_probs"]) - expected).max(initial=0.0))
+        expected = _numbers(stored["log_probs"])
+        if len(expected) != len(found["log_probs"]):
+            raise ValueError(f"it has {len(expected)} log probabilities for a translation's tokens")
+        return float(np.abs(np.array(found["log_probs"]) - expected).max())
     return float(abs(found["score"] - stored["score"]))
 
 
@@ -130,7 +139,14 @@ def _check(
 ) -> float:
     if SAMPLE_FILE not in bundle.manifest.files:
         raise BundleError(f"bundle {bundle.path} has no {SAMPLE_FILE}; export the model again.")
-    difference = difference_to(json.loads((bundle.path / SAMPLE_FILE).read_bytes()))
+    try:
+        difference = difference_to(json.loads((bundle.path / SAMPLE_FILE).read_bytes()))
+    except Exception as error:  # of a sample that holds anything; onnxruntime has errors of its own
+        reason = (str(error).splitlines() or [""])[0]
+        raise BundleError(
+            f"bundle {bundle.path}: its own sample, {SAMPLE_FILE}, can't be run "
+            f"({type(error).__name__}: {reason}); export the model again."
+        ) from error
     if not difference <= TOLERANCE:
         raise BundleError(
             f"bundle {bundle.path}: the answer to its own sample differs by {difference:.2g} of "
@@ -142,6 +158,14 @@ def _check(
 def _write(folder: Path, sample: dict[str, Any]) -> None:
     text = json.dumps(sample, indent=1, allow_nan=False, ensure_ascii=False)
     (folder / SAMPLE_FILE).write_text(text + "\n", encoding="utf-8")
+
+
+def _numbers(values: list[float]) -> Float64[np.ndarray, " n"]:
+    """Take a list that must hold numbers and at least one."""
+    numbers = np.array(values, dtype=np.float64)
+    if numbers.ndim != 1 or not numbers.size:
+        raise ValueError("it has no answer")
+    return numbers
 
 
 def _inputs(sample: dict[str, Any]) -> dict[str, np.ndarray]:

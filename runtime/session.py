@@ -5,6 +5,7 @@ import ctypes
 import logging
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, TypeVar, get_args
@@ -102,16 +103,28 @@ class Session:
     def for_each(self, work: Callable[[Item], None], items: Iterable[Item]) -> None:
         """Do work that runs the graph, on at most `threads` items at once, whoever else calls.
 
+        Work that itself comes here again has a thread already, and goes on in it: were it to wait
+        for another, all could be waiting.
+
         Raises:
             Exception: What `work` raised first; items not yet begun are left.
         """
         if self._process != os.getpid():  # threads don't survive a fork
             self._workers, self._process = self._start_workers(), os.getpid()
+        if getattr(self._thread, "is_worker", False):
+            for item in items:
+                work(item)
+            return
         for _ in self._workers.map(work, items):
             pass
 
     def _start_workers(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(self.threads, thread_name_prefix="foretell")
+        self._thread = thread = threading.local()
+        return ThreadPoolExecutor(
+            self.threads,
+            thread_name_prefix="foretell",
+            initializer=lambda: setattr(thread, "is_worker", True),
+        )
 
 
 def _check_options(device: str, threads: int | None) -> None:

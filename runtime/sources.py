@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from foretell.data.bundle import TranslatorSpec
 from foretell.data.errors import OptionError
-from foretell.data.text import EOS, Tokenizer, is_blank, is_copied, normalise
+from foretell.data.text import EOS, Tokenizer, is_copied, normalise
 from foretell.data.translation import Hypothesis, TranslateOptions, Translation
 from foretell.runtime.hypotheses import SearchRequest
+from foretell.runtime.option_texts import OptionTexts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,12 +27,13 @@ class Source:
     truncated: bool = False
 
 
-def without_model(text: str) -> Translation | None:
+def without_model(text: str, *, is_normal: bool = False) -> Translation | None:
     """Answer a text that has nothing to translate: blank stays blank, signs stay signs."""
-    if is_blank(text):
+    normal = text if is_normal else normalise(text)
+    if not normal:
         return Translation(hypotheses=(Hypothesis(text=""),))
-    if is_copied(text):
-        return Translation(hypotheses=(Hypothesis(text=normalise(text)),), copied=True)
+    if is_copied(normal):
+        return Translation(hypotheses=(Hypothesis(text=normal),), copied=True)
     return None
 
 
@@ -43,12 +45,12 @@ def read_source(
     truncate: bool = False,
     with_words: bool = False,
 ) -> Source:
-    """Split a sentence into pieces.
+    """Split a sentence, in its normal form, into pieces.
 
     Raises:
         OptionError: It has more pieces than the model takes, and may not be cut.
     """
-    pieces = tokenizer.encode(text)
+    pieces = tokenizer.encode(text, is_normal=True)
     length = len(pieces) + 1
     if length > max_source_length and not truncate:
         raise OptionError(
@@ -56,7 +58,7 @@ def read_source(
             f"{max_source_length:,}. Split it, or let it be cut (truncate_source)."
         )
     kept = pieces[: max_source_length - 1]
-    words = tokenizer.words(text)[: len(kept)] if with_words else ()
+    words = tokenizer.words(text, is_normal=True)[: len(kept)] if with_words else ()
     return Source(ids=(*kept, EOS), words=words, truncated=len(kept) < len(pieces))
 
 
@@ -83,6 +85,8 @@ def sentence_task(
     *,
     position: int,
     place: int,
+    texts: OptionTexts | None = None,
+    is_normal: bool = False,
 ) -> SentenceTask:
     """Say as ids what is asked for a sentence.
 
@@ -93,13 +97,16 @@ def sentence_task(
         spec: What the model is.
         position: Place in the call.
         place: Place that decides what is drawn at random.
+        texts: Encodes what the options of several sentences hold; None where it is just this one.
+        is_normal: The text is in its normal form already.
 
     Raises:
         OptionError: The source is too long, or the options contradict the length that this
             sentence's translation may have.
     """
+    texts = texts or OptionTexts(tokenizer)
     source = read_source(
-        text,
+        text if is_normal else normalise(text),
         tokenizer,
         spec.max_source_length,
         truncate=options.truncate_source,
@@ -112,8 +119,8 @@ def sentence_task(
     request = SearchRequest(
         options=options,
         max_length=max(1, min(max_length, spec.max_target_length)),
-        prefix=tuple(tokenizer.encode(options.prefix)),
-        banned=tuple(tuple(tokenizer.encode(text)) for text in options.banned),
+        prefix=texts.ids(options.prefix),
+        banned=texts.banned(options),
         place=place,
     )
     return SentenceTask(position=position, source=source, request=request)
@@ -142,7 +149,8 @@ def pair_task(
     Raises:
         OptionError: The source is blank, or one of the two is too long; both are told.
     """
-    if is_blank(source):
+    source = normalise(source)
+    if not source:
         raise OptionError("the source is blank; there is nothing to translate. Leave the pair out.")
     pieces = tokenizer.encode(target)
     problems = []
@@ -160,19 +168,29 @@ def pair_task(
     return PairTask(position=position, source=read, target=(*pieces, EOS))
 
 
-def check_model_options(settings: Iterable[TranslateOptions], spec: TranslatorSpec) -> None:
+def check_model_options(
+    settings: Iterable[TranslateOptions], spec: TranslatorSpec, texts: OptionTexts
+) -> None:
     """Refuse what this model can't do, and what nobody can.
+
+    Args:
+        settings: Options; one that stands there several times is looked at once.
+        spec: What the model is.
+        texts: Encodes what the options hold.
 
     Raises:
         OptionError: All of it is named.
     """
     problems: dict[str, None] = {}
-    for options in dict.fromkeys(settings):
+    for options in {id(options): options for options in settings}.values():
         if options.replace_unknowns and not spec.has_attention:
             problems["replace_unknowns needs attention, and this model has none; leave it off."] = (
                 None
             )
-        for text in filter(is_blank, options.banned):
-            problems[f"banned text {text!r} is blank; leave it out."] = None
+        if all(texts.banned(options)):
+            continue
+        for text in options.banned:
+            if not texts.ids(text):
+                problems[f"banned text {text!r} is blank; leave it out."] = None
     if problems:
         raise OptionError(list(problems))

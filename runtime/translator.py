@@ -14,10 +14,11 @@ from jaxtyping import Bool, Int64
 from foretell.data.bundle import Bundle, Manifest, TranslatorSpec, read_bundle, resolve_bundle
 from foretell.data.errors import BundleError, OptionError
 from foretell.data.sentences import check_pairs, check_sentences
-from foretell.data.text import TOKENIZER_FILE, Tokenizer
+from foretell.data.text import TOKENIZER_FILE, Tokenizer, normalise
 from foretell.data.translation import PairScore, TranslateOptions, Translation, TranslationPart
 from foretell.runtime.answers import Answers, write_score, write_translation
 from foretell.runtime.decoder import OnnxDecoder
+from foretell.runtime.option_texts import OptionTexts
 from foretell.runtime.packing import Batch, pad_sources, plan_batches, source_ladder
 from foretell.runtime.scoring import score_targets
 from foretell.runtime.search import search
@@ -105,8 +106,8 @@ class Translator:
             options: How to search: for all, or one a sentence.
             first_place: Place of the first sentence, where these are a part of a longer list: what
                 is drawn at random depends on a sentence's place.
-            on_step: Called at every step, in the threads that compute; what it raises ends the
-                call.
+            on_step: Called for every text that is read, and at every step, in the threads that
+                compute; what it raises ends the call.
 
         Returns:
             A translation for each sentence, in their order.
@@ -134,17 +135,23 @@ class Translator:
             OptionError: That is no list of texts, or the options fit neither it nor this model.
         """
         texts, settings = check_sentences(sentences, options)
-        check_model_options(settings, self._spec)
+        of_options = OptionTexts(self._tokenizer, on_step)
+        check_model_options(settings, self._spec, of_options)
         if first_place < 0:
             raise OptionError(f"first_place is {first_place}; it must be 0 or more.")
         answers = Answers[Translation](len(texts))
         tasks: list[SentenceTask] = []
         for position, (text, chosen) in enumerate(zip(texts, settings, strict=True)):
-            if (known := without_model(text)) is not None:
+            if on_step is not None:
+                on_step()
+            normal = normalise(text)
+            if (known := without_model(normal, is_normal=True)) is not None:
                 answers.answers[position] = known
                 continue
             try:
-                tasks.append(self._task(text, chosen, position, first_place + position))
+                tasks.append(
+                    self._task(normal, chosen, of_options, position, first_place + position)
+                )
             except OptionError as error:
                 answers.refuse(position, error)
 
@@ -186,8 +193,9 @@ class Translator:
             OptionError: That is no text, or the options don't fit this model.
         """
         (text,), (chosen,) = check_sentences([sentence], [options])
-        check_model_options([chosen], self._spec)
-        return self._stream(text, chosen)
+        of_options = OptionTexts(self._tokenizer)
+        check_model_options([chosen], self._spec, of_options)
+        return self._stream(normalise(text), chosen, of_options)
 
     def score(
         self, pairs: Sequence[tuple[str, str]], *, on_step: OnStep | None = None
@@ -196,8 +204,8 @@ class Translator:
 
         Args:
             pairs: A source and its translation each; of a blank translation its end is scored.
-            on_step: Called at every step, in the threads that compute; what it raises ends the
-                call.
+            on_step: Called for every text that is read, and at every step, in the threads that
+                compute; what it raises ends the call.
 
         Returns:
             A score for each pair, in their order.
@@ -221,6 +229,8 @@ class Translator:
         answers = Answers[PairScore](len(texts))
         tasks: list[PairTask] = []
         for position, (source, target) in enumerate(texts):
+            if on_step is not None:
+                on_step()
             try:
                 tasks.append(pair_task(source, target, self._tokenizer, self._spec, position))
             except OptionError as error:
@@ -242,10 +252,17 @@ class Translator:
         return answers
 
     def _task(
-        self, text: str, options: TranslateOptions, position: int, place: int
+        self, normal: str, options: TranslateOptions, texts: OptionTexts, position: int, place: int
     ) -> SentenceTask:
         return sentence_task(
-            text, options, self._tokenizer, self._spec, position=position, place=place
+            normal,
+            options,
+            self._tokenizer,
+            self._spec,
+            position=position,
+            place=place,
+            texts=texts,
+            is_normal=True,
         )
 
     def _in_batches(
@@ -273,16 +290,16 @@ class Translator:
         self._session.for_each(work, batches)
 
     def _stream(
-        self, text: str, options: TranslateOptions
+        self, normal: str, options: TranslateOptions, texts: OptionTexts
     ) -> Iterator[TranslationPart | Translation]:
         answers = Answers[Translation](1)
-        known = without_model(text)
+        known = without_model(normal, is_normal=True)
         if known is not None:
             yield TranslationPart(text=known.text)
             yield known
             return
         try:
-            task = self._task(text, options, 0, 0)
+            task = self._task(normal, options, texts, 0, 0)
             ladder = source_ladder(self._spec.max_source_length)
             length = int(ladder[np.searchsorted(ladder, len(task.source.ids))])
             src, src_mask = pad_sources([task.source.ids], length)

@@ -287,8 +287,10 @@ if child == 0:
             tool_versions={},
         )
         bundle = write_bundle(tmp_path / "ende", lambda _: translator)
-        with pytest.raises(BundleError, match="holds a translator; expected a forecaster"):
-            load(bundle.path)
+        with pytest.raises(
+            BundleError, match=rf"bundle {bundle.path} holds a translator; expected a forecaster"
+        ):
+            Forecaster(bundle.path)
 
     def test_a_graph_without_the_forecasters_inputs_is_refused(
         self, make_bundle, covariate_spec: ForecasterSpec

@@ -4,6 +4,7 @@ import math
 import runpy
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from foretell.data.errors import OptionError
 from foretell.data.text import BOS, EOS, UNK
 from foretell.data.translation import TranslateOptions
+from foretell.runtime.banned import BannedSequences
 from foretell.runtime.hypotheses import SearchRequest
 from foretell.runtime.search import search
 
@@ -38,6 +40,27 @@ def rows(**probabilities: dict[int, float]):
 
 def tokens(found) -> list:
     return [one.token_ids for one in found]
+
+
+SEQUENCES = st.lists(st.lists(st.integers(4, 6), min_size=1, max_size=4).map(tuple), max_size=12)
+HELD = st.integers(0, 5).flatmap(
+    lambda length: st.lists(
+        st.lists(st.integers(4, 6), min_size=length, max_size=length), min_size=1, max_size=3
+    )
+)
+
+
+@given(sequences=SEQUENCES, held=HELD)
+def test_banned_sequences_are_found_as_by_comparing_them_all(sequences, held) -> None:
+    """A tree is asked so that a thousand sequences cost little; it must forget none of them."""
+    banned = BannedSequences(sequences)
+    places = banned.places(np.array(held, dtype=np.int64).reshape(len(held), -1), 7)
+    assert set(places.tolist()) == {
+        beam * 7 + last
+        for beam, tokens in enumerate(held)
+        for *head, last in sequences
+        if len(head) <= len(tokens) and head == tokens[len(tokens) - len(head) :]
+    }
 
 
 # N-grams.

@@ -4,6 +4,8 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -137,6 +139,55 @@ class TestTranslating:
         with pytest.raises(TimeoutError, match="enough"):
             translator.score([("one two three", "one two three four")], on_step=stop)
         assert len(steps) == 3
+
+    def test_reading_what_is_asked_can_be_ended_as_well(self, translator: Translator) -> None:
+        """A small request that bans many texts kept its thread for minutes after its deadline."""
+        banned = tuple(f"banned {number}" for number in range(100))
+        for texts, options in ((["one"], TranslateOptions(banned=banned)), (["one"] * 100, GREEDY)):
+            threads = []
+
+            def stop(threads: list[int] = threads) -> None:
+                threads.append(threading.get_ident())
+                if len(threads) == 100:
+                    raise TimeoutError("enough")
+
+            with pytest.raises(TimeoutError, match="enough"):
+                translator.translate(texts, options, on_step=stop)
+            assert set(threads) == {threading.get_ident()}  # those that compute are others
+
+    def test_what_options_hold_is_encoded_once_a_call(
+        self, translator: Translator, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """256 sentences that each banned 1,000 texts took gigabytes."""
+        encode, encoded = Tokenizer.encode, Counter()
+
+        def counting(self: Tokenizer, text: str, **options: bool) -> list[int]:
+            encoded[text] += 1
+            return encode(self, text, **options)
+
+        monkeypatch.setattr(Tokenizer, "encode", counting)
+        options = [
+            TranslateOptions(banned=("blue", "red house"), prefix="the", beam_size=1 + place % 2)
+            for place in range(6)
+        ]
+        answers = translator.translate(["the blue door"] * 6, options)
+        assert [encoded[text] for text in ("blue", "red house", "the")] == [1, 1, 1]
+        assert encoded["the blue door"] == 6
+        assert not any("blue" in answer.text for answer in answers)
+
+    @pytest.mark.parametrize("threads", [1, 2])
+    def test_a_step_may_itself_ask_for_a_translation(self, make_translator, threads: int) -> None:
+        """Each waited for a thread that the other held, for ever."""
+        translator = load(make_translator(), device="cpu", threads=threads)
+        found = []
+
+        def ask() -> None:
+            found.append(translator.translate(["seven old ships"], GREEDY)[0].text)
+
+        texts = ["one two", "three", "the lamp is on . the red door"]
+        answers = translator.translate(texts, on_step=ask)
+        assert [answer.text for answer in answers] == texts
+        assert set(found) == {"seven old ships"}
 
 
 class TestRefusing:
@@ -287,9 +338,9 @@ class TestLoading:
         translator, forecaster = make_translator(), make_bundle()
         assert isinstance(load_translator(translator, device="cpu"), Translator)
         assert load(forecaster, device="cpu").manifest.kind == "forecaster"
-        with pytest.raises(BundleError, match="holds a translator; expected a forecaster"):
+        with pytest.raises(BundleError, match=f"{translator} holds a translator; expected a forec"):
             load_forecaster(translator)
-        with pytest.raises(BundleError, match="holds a forecaster; expected a translator"):
+        with pytest.raises(BundleError, match=f"{forecaster} holds a forecaster; expected a trans"):
             load_translator(forecaster)
 
     def test_it_says_what_it_is_and_where_it_runs(self, translator: Translator) -> None:
