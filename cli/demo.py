@@ -61,7 +61,7 @@ def demo(
     forecast.to_csv(output / "forecast.csv", index=False, lineterminator="\n")
     say(f"5/5 drawing {pictures[0]} and {pictures[1]}")
     demo_forecaster.draw_forecast(past, forecast, actual, pictures[0])
-    demo_translator.draw_translations(translations, pictures[1])
+    demo_translator.draw_translations(unknown, translations, pictures[1])
     typer.echo(demo_forecaster.forecast_report(past, actual, forecast))
     typer.echo("\n" + demo_translator.translation_report(unknown, translations))
 

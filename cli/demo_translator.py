@@ -82,11 +82,14 @@ def ask_translator(
     return answers
 
 
-def draw_translations(answers: "Sequence[Translation]", picture: Path) -> None:
+def draw_translations(
+    pairs: Sequence[tuple[str, str]], answers: "Sequence[Translation]", picture: Path
+) -> None:
     """Draw what the model looked at in the first translations."""
     from foretell.jobs.attention_plot import AttentionPicture, draw_attention
 
-    found = [AttentionPicture.of(answer, "") for answer in answers[:_SHOWN]]
+    shown = zip(pairs[:_SHOWN], answers, strict=False)
+    found = [AttentionPicture.of(answer, english) for (english, _), answer in shown]
     draw_attention([one for one in found if one is not None], picture)
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from foretell.cli import parameters
-from foretell.cli.messages import at_times, say
-from foretell.data.errors import OptionError
+from foretell.cli.messages import at_times, counted, say
+from foretell.data.errors import OptionError, TextError
 
 if TYPE_CHECKING:
     from foretell.jobs.translation_quality import Quality
@@ -46,7 +46,7 @@ def translator(
     BLEU and chrF are sacreBLEU's; scores are comparable where their signatures are the same. exact
     is the share of translations equal to a reference. Needs the extra [evaluate].
     """
-    from foretell.data.lines import read_parallel
+    from foretell.data.lines import check_sources, read_parallel, source_name
     from foretell.data.translation import TranslateOptions
     from foretell.jobs.output import check_stdout
     from foretell.jobs.translation_quality import check_sacrebleu, evaluate_translator
@@ -64,14 +64,19 @@ def translator(
         for size in _sizes(beam_size)
     ]
     open_door = parameters.translator_door(model, server, device, threads)
-    texts, *references = zip(*read_parallel([src, *ref]), strict=True)
+    check_sources(src, *ref)
+    pairs = list(read_parallel([src, *ref]))
+    if not pairs:
+        raise TextError(f"{source_name(src)} has no lines; give sentences and their translations.")
+    texts, *references = zip(*pairs, strict=True)
     with open_door() as door:
         found = evaluate_translator(
             texts, references, door, options, tell=at_times(say, at_once=False)
         )
     typer.echo(json.dumps(dataclasses.asdict(found), indent=2) if as_json else quality_table(found))
     if found.num_refused:
-        say(f"{found.num_refused:,} of {found.num_sentences:,} lines refused, so left empty:")
+        lines = counted(found.num_sentences, "line")
+        say(f"{found.num_refused:,} of {lines} refused, so left empty:")
         for line in found.refused:
             say(f"  {line}")
         raise typer.Exit(_SOME_REFUSED if found.num_refused < found.num_sentences else _FAILED)
@@ -79,9 +84,10 @@ def translator(
 
 def quality_table(found: "Quality") -> str:
     """Lay out the scores for people."""
-    references = f"{found.num_references} reference{'' if found.num_references == 1 else 's'}"
+    sentences = counted(found.num_sentences, "sentence")
+    references = counted(found.num_references, "reference")
     lines = [
-        f"{found.num_sentences:,} sentences, {references} each, translated by {found.where}",
+        f"{sentences}, {references} each, translated by {found.where}",
         f"{'':<10}{'BLEU lc':>9}{'BLEU mixed':>12}{'chrF':>8}{'exact':>9}{'sentences/s':>13}",
     ]
     lines += [

@@ -14,6 +14,7 @@ T = TypeVar("T")
 
 EXAMPLE = "Example: foretell inspect models/demand"
 _LABEL_WIDTH = 20
+_NAMES = {"validation_score": "validation BLEU"}
 
 
 def inspect(
@@ -85,14 +86,18 @@ def _graph(graph: "GraphSpec") -> "Iterator[tuple[str, str]]":
 
 
 def _facts(label: str, facts: "Mapping[str, object]") -> "Iterator[tuple[str, str]]":
-    for own, (name, value) in _labelled(label, list(facts.items())):
-        yield own, f"{name}: {_text(value)}"
+    told = [(_NAMES.get(name, name), _text(value)) for name, value in facts.items()]
+    for own, (name, text) in _labelled(label, [(name, text) for name, text in told if text]):
+        yield own, f"{name}: {text}"
 
 
 def _text(value: object) -> str:
+    """Write a fact; nothing where nothing is known."""
     if isinstance(value, dict):
         return ", ".join(f"{key} {part}" for key, part in value.items())
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    if isinstance(value, list):
+        return ", ".join(str(part) for part in value if part != "")
+    return "" if value is None else str(value)
 
 
 def _labelled(label: str, values: "list[T]") -> "Iterator[tuple[str, T]]":

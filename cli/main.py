@@ -8,9 +8,10 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Annotated, TextIO
+from typing import Annotated, Any, TextIO
 
 import typer
+from typer.core import TyperGroup
 
 from foretell.cli import (
     demo,
@@ -27,16 +28,31 @@ from foretell.cli import (
 )
 from foretell.cli.messages import say
 from foretell.data.errors import ForetellError, OptionError, TableWarning
+from foretell.jobs.option_names import problem_as_options
 
 _EXIT_CODES = (
     "Exit codes: 0 all done, 1 failed, 2 wrong usage, 3 some items refused, 130 interrupted."
 )
 
+_INTERRUPTED = 130
+
 _EXTRA_OF = dict.fromkeys(("torch", "onnx", "onnxscript", "lightning_fabric"), "train")
 _EXTRA_OF |= {"sacrebleu": "evaluate", "matplotlib": "plot"}
 
+
+class _Commands(TyperGroup):
+    """Tells of an interruption itself: click would end without a word."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            raise typer.Exit(_interrupted(interrupt)) from interrupt
+
+
 # Plain messages: boxes and colours break logs, and wrapping breaks the paths inside messages.
 app = typer.Typer(
+    cls=_Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -92,11 +108,12 @@ def run(arguments: Sequence[str]) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except ForetellError as error:
-        say(f"error: {error}")
+        # Of options speak the errors of options, and plain ones such as those of a resumed run.
+        of_options = isinstance(error, OptionError) or type(error) is ForetellError
+        say(f"error: {problem_as_options(str(error)) if of_options else error}")
         return 2 if isinstance(error, OptionError) else 1
     except KeyboardInterrupt as interrupt:
-        say(str(interrupt) or "interrupted")
-        return 130
+        return _interrupted(interrupt)
     except ModuleNotFoundError as error:
         extra = _EXTRA_OF.get(error.name or "")
         if extra is None:
@@ -112,6 +129,17 @@ def run(arguments: Sequence[str]) -> int:
 def main() -> None:
     """Run the command line of this process."""
     sys.exit(run(sys.argv[1:]))
+
+
+def _interrupted(interrupt: KeyboardInterrupt) -> int:
+    from foretell.model.interrupt import TrainingStopped
+
+    if isinstance(interrupt, TrainingStopped):
+        steps = "1 step is" if interrupt.step == 1 else f"all {interrupt.step:,} steps are"
+        say(f"interrupted: {steps} saved; go on with --resume")
+    else:
+        say("interrupted")
+    return _INTERRUPTED
 
 
 def _show_warning(

@@ -1,6 +1,5 @@
 """What people read goes to standard error; standard output belongs to the data."""
 
-import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from foretell.data.errors import Refusal
+from foretell.jobs.option_names import as_options
 
 if TYPE_CHECKING:
     from foretell.jobs.line_job import LinesDone
@@ -16,33 +16,15 @@ if TYPE_CHECKING:
 MOST_REASONS_SHOWN = 20
 SECONDS_BETWEEN_LINES = 10.0
 
-_ARGUMENTS = (
-    *("id_col", "time_col", "target_col", "time_zone", "freq", "future", "date_format"),
-    *("separator", "decimal", "allow_other_frequency", "skip_refused", "device", "threads"),
-    *("resume", "overwrite"),
-)
-_OPTIONS = {name: f"--{name.replace('_', '-')}" for name in _ARGUMENTS}
-_OPTIONS["truncate_source"] = "--truncate"
-
 
 def say(text: str) -> None:
-    """Write a message to standard error."""
+    """Write a message to standard error; options are named as they are typed."""
     typer.echo(as_options(text), err=True)
 
 
-def as_options(text: str) -> str:
-    """Name options as they are typed here where the library names arguments, in parentheses.
-
-    "give the frequency (freq)" becomes "give the frequency (--freq)".
-    """
-
-    def typed(match: re.Match[str]) -> str:
-        names = match[1].split(", ")
-        if not _OPTIONS.keys() >= set(names):
-            return match[0]
-        return f"({', '.join(_OPTIONS[name] for name in names)})"
-
-    return re.sub(r"\(([a-z_]+(?:, [a-z_]+)*)\)", typed, text)
+def counted(number: int, thing: str) -> str:
+    """Count things: "1 line", "1,024 lines"."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def at_times(tell: Callable[[str], None], *, at_once: bool = True) -> Callable[[str], None]:
@@ -76,7 +58,7 @@ def say_refused(refusals: Sequence[Refusal], num_series: int) -> None:
 
 def say_refused_lines(done: "LinesDone", target: Path | None) -> None:
     """Count the refused lines, name the first ones, and tell where all reasons are."""
-    say(f"{done.num_refused:,} of {done.num_lines:,} lines refused:")
+    say(f"{done.num_refused:,} of {counted(done.num_lines, 'line')} refused:")
     for line in done.refused:
         say(f"  {line}")
     if done.num_refused > len(done.refused):

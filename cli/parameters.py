@@ -49,9 +49,6 @@ Model = Annotated[
     typer.Option(metavar="PATH|NAME", help="Bundle or model folder; with --server a model's name."),
 ]
 Server = Annotated[str | None, typer.Option(metavar="HOST:PORT", help="Let this server compute.")]
-BeamSize = Annotated[
-    int, typer.Option(metavar="N", help="Hypotheses that are followed; 1 is greedy search.")
-]
 LengthPenalty = Annotated[
     float,
     typer.Option(metavar="A", help="The higher, the longer the translations; 0 doesn't normalise."),

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from foretell.cli import parameters
-from foretell.cli.messages import at_times, say, say_refused_lines
+from foretell.cli.messages import at_times, counted, say, say_refused_lines
 
 EXAMPLE = "Example: foretell score --src a.en --tgt a.de --model models/ende --output scores.txt"
 _FAILED, _SOME_REFUSED = 1, 3
@@ -50,7 +50,7 @@ def score(
     num_answered = done.num_lines - done.num_refused
     if num_answered or not done.num_refused:
         written = "" if job.output is None else f" -> {job.output}"
-        say(f"{num_answered:,} pairs scored by {where} in {done.seconds:,.1f} s{written}")
+        say(f"{counted(num_answered, 'pair')} scored by {where} in {done.seconds:,.1f} s{written}")
     if done.num_refused:
         say_refused_lines(done, job.refused_file)
         raise typer.Exit(_SOME_REFUSED if num_answered else _FAILED)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from foretell.cli import parameters
-from foretell.cli.messages import say, say_refused
+from foretell.cli.messages import say_refused
 from foretell.data.options import Columns
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from foretell.cli.training_runs import RunFolder
     from foretell.model.config import ForecasterConfig, TrainingConfig
     from foretell.model.fit import FitSummary
 
@@ -117,9 +118,11 @@ def forecaster(
     an unbroken one.
     """
     from foretell.cli.progress import training_progress
+    from foretell.cli.training_runs import RunFolder
     from foretell.data.reading import read_table
     from foretell.model.fit import fit_forecaster
 
+    folder = RunFolder.look(output, resume=resume, overwrite=overwrite)
     parameters.use_torch_threads(threads)
     columns = replace(
         Columns(unique_id=id_col, ds=time_col, y=target_col, time_zone=time_zone),
@@ -162,7 +165,7 @@ def forecaster(
             overwrite=overwrite,
             progress=progress,
         )
-    _report(summary)
+    _report(summary, folder)
 
 
 def _model(columns: Columns, **shape: Any) -> "ForecasterConfig":
@@ -201,8 +204,8 @@ def _training(
     )
 
 
-def _report(summary: "FitSummary") -> None:
-    say(
+def _report(summary: "FitSummary", folder: "RunFolder") -> None:
+    folder.report(
         f"{summary.num_parameters:,} weights trained on {summary.num_series:,} series, "
         f"{summary.num_observed:,} observed steps, in {summary.seconds:,.0f} s -> {summary.run}"
     )

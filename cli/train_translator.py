@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from foretell.cli import parameters
-from foretell.cli.messages import say
+from foretell.cli.messages import counted, say
+from foretell.cli.training_runs import RunFolder
 from foretell.data.errors import OptionError
 
 if TYPE_CHECKING:
@@ -144,6 +145,13 @@ def translator(
     weights as an unbroken one.
     """
     from foretell.cli.progress import training_progress
+    from foretell.data.lines import check_sources
+
+    folder = RunFolder.look(output, resume=resume, overwrite=overwrite)
+    if (valid_src is None) != (valid_tgt is None):
+        raise OptionError("give --valid-src and --valid-tgt together, or neither.")
+    texts = (src, tgt, valid_src, valid_tgt, embeddings)
+    check_sources(*(text for text in texts if text is not None))  # before torch takes its seconds
     from foretell.model.fit_translator import fit_translator
 
     model = translator_config(
@@ -187,7 +195,9 @@ def translator(
             overwrite=overwrite,
             progress=progress,
         )
-    _report(summary)
+    folder.report(_sum_up(summary))
+    if summary.vocab_size < vocab_size:
+        say(f"--vocab-size {vocab_size:,}: the text gives {summary.vocab_size:,} pieces, no more")
 
 
 def _of_transformer(
@@ -282,11 +292,7 @@ def _corpus(src: str, tgt: str) -> "Corpus":
 
 
 def _validation(src: str | None, tgt: str | None) -> "Corpus | None":
-    if src is None and tgt is None:
-        return None
-    if src is None or tgt is None:
-        raise OptionError("give --valid-src and --valid-tgt together, or neither.")
-    return _corpus(src, tgt)
+    return None if src is None or tgt is None else _corpus(src, tgt)
 
 
 def _scorer(validation: "Corpus | None") -> "MakeScorer | None":
@@ -314,10 +320,14 @@ def _embeddings(path: Path | None, width: int) -> "Embeddings | None":
     return read
 
 
-def _report(summary: "TranslatorSummary") -> None:
-    say(
-        f"{summary.num_parameters:,} weights trained on {summary.num_pairs:,} pairs, "
+def _sum_up(summary: "TranslatorSummary") -> str:
+    told = (
+        f"{summary.num_parameters:,} weights trained on {counted(summary.num_pairs, 'pair')}, "
         f"{summary.vocab_size:,} pieces, in {summary.seconds:,.0f} s -> {summary.run}"
     )
     if summary.num_skipped:
-        say(f"{summary.num_skipped:,} pairs left out: blank on a side, or longer than --max-length")
+        told += (
+            f"\n{counted(summary.num_skipped, 'pair')} left out: blank on a side, or longer than "
+            "--max-length"
+        )
+    return told

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from foretell.cli import parameters
-from foretell.cli.messages import at_times, say, say_refused_lines
+from foretell.cli.messages import at_times, counted, say, say_refused_lines
+from foretell.data.errors import OptionError
 
 if TYPE_CHECKING:
     from foretell.jobs.translate import TranslateJob, TranslateResult
@@ -38,7 +39,13 @@ def translate(
     n_best: Annotated[
         int, typer.Option(metavar="N", help="Hypotheses of each line, the beam's size at most.")
     ] = 1,
-    beam_size: parameters.BeamSize = 5,
+    beam_size: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Hypotheses that are followed; 1 is greedy search. [5; with --sample 1]",
+        ),
+    ] = None,
     length_penalty: parameters.LengthPenalty = 1.0,
     length_formula: parameters.LengthFormula = "power",
     min_length: Annotated[
@@ -72,24 +79,33 @@ def translate(
         str, typer.Option(metavar="TEXT", help="What every translation starts with.")
     ] = "",
     sample: Annotated[
-        bool, typer.Option("--sample", help="Draw at random; needs --beam-size 1.")
+        bool, typer.Option("--sample", help="Draw at random instead of searching.")
     ] = False,
     temperature: Annotated[
-        float, typer.Option(metavar="X", help="Of --sample: below 1 bolder, above 1 wilder.")
-    ] = 1.0,
+        float | None,
+        typer.Option(
+            metavar="X",
+            help="Of --sample: below 1 keeps closer to the probable, above 1 wider. [1]",
+        ),
+    ] = None,
     top_k: Annotated[
-        int, typer.Option(metavar="K", help="Of --sample: among the K likeliest; 0 among all.")
-    ] = 0,
+        int | None,
+        typer.Option(metavar="K", help="Of --sample: among the K likeliest. [0, all]"),
+    ] = None,
     top_p: Annotated[
-        float, typer.Option(metavar="P", help="Of --sample: among the likeliest that hold share P.")
-    ] = 1.0,
-    seed: Annotated[int, typer.Option(metavar="N", help="Of --sample: fixes what is drawn.")] = 0,
+        float | None,
+        typer.Option(metavar="P", help="Of --sample: among the likeliest that hold share P. [1]"),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="Of --sample: fixes what is drawn. [0]")
+    ] = None,
     replace_unknowns: Annotated[
         bool, typer.Option("--replace-unknowns", help="Copy source words for unknown tokens.")
     ] = False,
     truncate: parameters.Truncate = False,
     attention: Annotated[
-        bool, typer.Option("--attention", help="Put the attention into the JSON.")
+        bool,
+        typer.Option("--attention", help="Put the attention into the JSON; needs --format jsonl."),
     ] = False,
     plot_attention: Annotated[
         Path | None,
@@ -114,10 +130,11 @@ def translate(
 
     choice: Any = form
     formula: Any = length_formula
+    if attention and form == "text":
+        raise OptionError("--attention is an option of --format jsonl; give both, or neither.")
     job = TranslateJob(
         source=text,
         options=TranslateOptions(
-            beam_size=beam_size,
             n_best=n_best,
             length_penalty=length_penalty,
             length_formula=formula,
@@ -130,14 +147,17 @@ def translate(
             repetition_penalty=repetition_penalty,
             banned=tuple(ban or ()),
             prefix=prefix,
-            sample=sample,
-            temperature=temperature,
-            top_k=top_k,
-            top_p=top_p,
-            seed=seed,
             replace_unknowns=replace_unknowns,
             attention=attention,
             truncate_source=truncate,
+            **_drawing(
+                sample,
+                beam_size=beam_size,
+                temperature=temperature,
+                top_k=top_k,
+                top_p=top_p,
+                seed=seed,
+            ),
         ),
         output=None if output == "-" else Path(output),
         form=choice,
@@ -150,21 +170,43 @@ def translate(
     _report(job, run_translate_job(job, open_door, tell=at_times(say, at_once=False)))
 
 
+def _drawing(sample: bool, *, beam_size: int | None, **own: Any) -> dict[str, Any]:
+    """Take what was given (not None) of the options that belong to drawing at random.
+
+    Raises:
+        OptionError: Some were given without --sample.
+    """
+    given = {name: value for name, value in own.items() if value is not None}
+    if given and not sample:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        belong = "is an option" if len(given) == 1 else "are options"
+        raise OptionError(f"{names} {belong} of --sample; give that too, or leave it out.")
+    return given | {
+        "sample": sample,
+        "beam_size": (1 if sample else 5) if beam_size is None else beam_size,
+    }
+
+
 def _report(job: "TranslateJob", result: "TranslateResult") -> None:
     """Tell what became of the job, and set the exit code."""
     done = result.done
-    written = [str(path) for path in (job.output, job.plot) if path is not None]
+    drawn = job.plot if result.num_drawn else None
+    written = [str(path) for path in (job.output, drawn) if path is not None]
     num_answered = done.num_lines - done.num_refused
     if num_answered or not done.num_refused:
         where = f" -> {', '.join(written)}" if written else ""
-        say(f"{num_answered:,} lines translated by {result.where} in {done.seconds:,.1f} s{where}")
+        lines = counted(num_answered, "line")
+        say(f"{lines} translated by {result.where} in {done.seconds:,.1f} s{where}")
     if result.num_truncated:
+        lines = counted(result.num_truncated, "line")
         named = ", ".join(f"{number:,}" for number in result.truncated)
         more = result.num_truncated - len(result.truncated)
         say(
-            f"{result.num_truncated:,} lines were cut, their ends are not translated: "
+            f"{lines} cut, not translated to the end: "
             f"{named}{f' and {more:,} more; --format jsonl marks them all' if more else ''}"
         )
+    if job.plot is not None and drawn is None:
+        say(f"warning: {job.plot} is not drawn: no line with words in it was translated")
     if done.num_refused:
         say_refused_lines(done, job.refused_file)
         raise typer.Exit(_SOME_REFUSED if num_answered else _FAILED)

@@ -141,12 +141,13 @@ class AsyncClient:
         *,
         model: str | None = None,
         version: int | None = None,
+        first_place: int = 0,
     ) -> list[Translation]:
         """Translate sentences; see `Client.translate`."""
         texts, settings = check_sentences(sentences, options)
         info = await self.describe(model, version)
         call = await asyncio.to_thread(
-            TranslateCall, texts, settings, info, self.options, self.target
+            TranslateCall, texts, settings, info, self.options, self.target, first_place
         )
         async for span, response in self._answers(self._translator.Translate, call.requests()):
             call.add(span, response)

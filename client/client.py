@@ -163,6 +163,7 @@ class Client:
         *,
         model: str | None = None,
         version: int | None = None,
+        first_place: int = 0,
     ) -> list[Translation]:
         """Translate sentences; a long list goes as several requests by itself.
 
@@ -170,6 +171,8 @@ class Client:
             sentences: Texts, a line each.
             options: How to search: for all sentences, or one a sentence.
             model, version: Which model; None where the server serves exactly one.
+            first_place: Place of the first sentence, where these are a part of a longer list: what
+                is drawn at random depends on a sentence's place.
 
         Returns:
             The translations in the order of the sentences.
@@ -181,7 +184,7 @@ class Client:
         """
         texts, settings = check_sentences(sentences, options)
         info = self.describe(model, version)
-        call = TranslateCall(texts, settings, info, self.options, self.target)
+        call = TranslateCall(texts, settings, info, self.options, self.target, first_place)
         for span, response in self._answers(self._translator.Translate, call.requests()):
             call.add(span, response)
         return call.answers()

@@ -18,6 +18,7 @@ from foretell.client.translation_codec import (
     write_sentences,
 )
 from foretell.data.bundle import TranslatorSpec
+from foretell.data.errors import OptionError
 from foretell.data.sentences import check_sentences
 from foretell.data.translation import (
     PairScore,
@@ -32,6 +33,7 @@ from foretell.protos.v1 import translator_pb2 as wire
 # A request has to be answered within its time limit, and a server can work on several at a time.
 _MOST_SENTENCES = 128
 _TEXT_BYTES = 16  # tags and lengths
+_MOST_PLACES = 2**62  # as many sentences as a call holds still have places of 64 bits
 
 Answer = TypeVar("Answer")
 
@@ -59,6 +61,7 @@ class TranslateCall:
     """Makes the requests of many sentences, and one list of their answers.
 
     Raises:
+        OptionError: The first place is out of its range.
         RemoteError: The model is no translator.
     """
 
@@ -69,7 +72,13 @@ class TranslateCall:
         model: ModelInfo,
         options: ClientOptions,
         target: str,
+        first_place: int = 0,
     ) -> None:
+        if not 0 <= first_place < _MOST_PLACES:
+            raise OptionError(
+                f"first_place is {first_place}; it must be 0 or more, and below {_MOST_PLACES:,}."
+            )
+        self._first_place = first_place
         self._sentences = sentences
         self._settings = settings
         self._model = model
@@ -85,7 +94,12 @@ class TranslateCall:
     def requests(self) -> Iterator[tuple[Span, wire.TranslateRequest]]:
         """Make the requests one by one, in the order of the sentences."""
         for span in self._spans:
-            yield span, write_sentences(self._sentences, self._settings, span, self._model)
+            yield (
+                span,
+                write_sentences(
+                    self._sentences, self._settings, span, self._model, self._first_place
+                ),
+            )
 
     def add(self, span: Span, response: wire.TranslateResponse) -> None:
         """Take the answer to the request of a span.

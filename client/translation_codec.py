@@ -41,7 +41,11 @@ Message = TypeVar("Message", bound=_Placed)
 
 
 def write_sentences(
-    sentences: Sequence[str], options: Sequence[TranslateOptions], span: Span, model: ModelInfo
+    sentences: Sequence[str],
+    options: Sequence[TranslateOptions],
+    span: Span,
+    model: ModelInfo,
+    first_place: int = 0,
 ) -> wire.TranslateRequest:
     """Pack a span of sentences.
 
@@ -51,6 +55,7 @@ def write_sentences(
         span: Which sentences.
         model: Of whom; its version is asked for, so that one call is never answered by two
             versions.
+        first_place: Place of the first of all sentences.
     """
     chosen = options[span.start : span.stop]
     if all(one == chosen[0] for one in chosen):
@@ -60,7 +65,7 @@ def write_sentences(
         version=model.version,
         sentences=[sendable(text) for text in sentences[span.start : span.stop]],
         options=[write_options(one) for one in chosen],
-        first_place=span.start,
+        first_place=first_place + span.start,
         raw_answer=True,
     )
 

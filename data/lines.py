@@ -5,7 +5,10 @@ many lines as `wc -l` counts, and one more where the last has no end. A CR befor
 order mark at the start belong to the file, not to its text.
 """
 
+import errno
 import gzip
+import os
+import stat
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
@@ -42,6 +45,19 @@ class Line:
 def source_name(source: str | Path) -> str:
     """Name a source in messages."""
     return "standard input" if str(source) == "-" else str(source)
+
+
+def check_sources(*sources: str | Path) -> None:
+    """Refuse texts that can't be read, before any work is done.
+
+    Nothing is opened: a pipe that is opened and closed again has lost what its writer sent.
+
+    Raises:
+        TextError: Files don't exist, are folders or may not be read, or standard input is closed;
+            all of them are named.
+    """
+    if problems := [problem for source in sources if (problem := _source_problem(source))]:
+        raise TextError(problems)
 
 
 def arriving_lines(source: str | Path) -> Iterator[list[Line]]:
@@ -125,10 +141,26 @@ def read_parallel(sources: Sequence[str | Path]) -> Iterator[tuple[str, ...]]:
         raise TextError(f"line i of each file belongs to line i of the others, but {found} lines.")
 
 
+def _source_problem(source: str | Path) -> str | None:
+    if str(source) == "-":
+        closed = "standard input is closed; leave it open, or give a file."
+        return closed if sys.stdin is None else None
+    try:
+        if stat.S_ISDIR(os.stat(source).st_mode):
+            reason = os.strerror(errno.EISDIR)
+        elif not os.access(source, os.R_OK):
+            reason = os.strerror(errno.EACCES)
+        else:
+            return None
+    except OSError as error:
+        reason = error.strerror or str(error)
+    return f"{source_name(source)} can't be read ({reason})."
+
+
 def _blocks(source: str | Path) -> Iterator[bytes]:
     name = source_name(source)
-    if str(source) == "-" and sys.stdin is None:
-        raise TextError("standard input is closed; leave it open, or give a file.")
+    if str(source) == "-":
+        check_sources(source)
     try:
         with _opened(source) as file:
             while block := file.read1(_BLOCK_BYTES):

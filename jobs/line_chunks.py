@@ -1,28 +1,12 @@
 """Lines in chunks that fit the memory; from a pipe as they come."""
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import TypeVar
 
-from foretell.data.errors import TextError
 from foretell.data.lines import Line, arriving_lines
 
 T = TypeVar("T")
-
-
-def check_source(source: str) -> None:
-    """Refuse a text that can't be read, before a model is loaded.
-
-    Raises:
-        TextError: Standard input is closed.
-        OSError: The file can't be opened.
-    """
-    if source != "-":
-        with open(source, "rb"):
-            return
-    if sys.stdin is None:
-        raise TextError("standard input is closed; leave it open, or give a file.")
 
 
 def line_chunks(source: str, *, most_lines: int, eager: bool = False) -> Iterator[list[Line]]:

@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 
 from foretell.data.translation import RefusedSentencesError
 from foretell.jobs.line_output import RefusedLine, RefusedLines, line_writer, refused_file
+from foretell.jobs.option_names import problem_as_options
 
 
 class Numbered(Protocol):
@@ -91,27 +92,24 @@ def answer_lines(
     )
 
 
-def ask(lines: Sequence[L], call: Callable[[list[L]], Sequence[A]]) -> list[A | RefusedLine]:
+def ask(lines: Sequence[L], call: Callable[[], Sequence[A]]) -> list[A | RefusedLine]:
     """Get an answer for each line; a refusal holds the place of those that got none.
 
     Args:
-        lines: Lines, some of which may be unreadable.
-        call: Answers the readable ones, or raises RefusedSentencesError.
+        lines: Lines, some of which may be unreadable; what is answered to these is dropped. (As
+            blank ones they keep the places of the others, on which depends what sampling draws.)
+        call: Answers all lines in their order, or raises RefusedSentencesError.
     """
-    readable = [line for line in lines if line.problem is None]
     refused: dict[int, str] = {}
-    answers: Sequence[A] = ()
     try:
-        if readable:
-            answers = call(readable)
+        answers = call()
     except RefusedSentencesError as error:
         answers = error.answers
-        refused = {refusal.position: refusal.reason for refusal in error.refusals}
-    remaining = iter(
-        RefusedLine(line.number, refused[place]) if place in refused else answers[place]
-        for place, line in enumerate(readable)
-    )
+        refused = {
+            refusal.position: problem_as_options(refusal.reason) for refusal in error.refusals
+        }
+    refused |= {place: line.problem for place, line in enumerate(lines) if line.problem is not None}
     return [
-        next(remaining) if line.problem is None else RefusedLine(line.number, line.problem)
-        for line in lines
+        RefusedLine(line.number, refused[place]) if place in refused else answers[place]
+        for place, line in enumerate(lines)
     ]

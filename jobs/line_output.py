@@ -1,6 +1,7 @@
 """Answers line by line: to standard output as they come, to a file whole or not at all."""
 
 import csv
+import gzip
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -32,7 +33,7 @@ class RefusedLine:
 
 def refused_file(output: Path | None) -> Path | None:
     """Where the refused lines and their reasons go; None when the answers go to stdout."""
-    return output and output.with_name(f"{output.name}.refused.csv")
+    return output and output.parent / f"{output.name}.refused.csv"
 
 
 @contextmanager
@@ -40,12 +41,16 @@ def line_writer(output: Path | None) -> Iterator[Callable[[str], object]]:
     """Hand out what writes a text, in UTF-8 and with LF ends whatever the machine's habits are.
 
     Args:
-        output: A file that appears when all is written; None for standard output, where every
-            text is passed on at once.
+        output: A file that appears when all is written, packed where its name ends in .gz; None
+            for standard output, where every text is passed on at once.
     """
     if output is not None:
         with replacing(output, ".txt") as partial, partial.open("wb") as file:
-            yield lambda text: file.write(text.encode())
+            if output.name.endswith(".gz"):  # without name and time: the same text, the same bytes
+                with gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
+                    yield lambda text: packed.write(text.encode())
+            else:
+                yield lambda text: file.write(text.encode())
         return
 
     def pass_on(text: str) -> None:

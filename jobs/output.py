@@ -19,6 +19,9 @@ def _write_parquet(table: pd.DataFrame, target: Path) -> None:
     table.to_parquet(target, index=False)
 
 
+# Of a file's name, in bytes; most file systems take 255, and a temporary name has more around it.
+_LONGEST_NAME = 255 - 32
+
 _WRITERS: dict[str, Callable[[pd.DataFrame, Path], None]] = {
     ".csv": _write_csv,
     ".csv.gz": _write_csv,
@@ -45,17 +48,25 @@ def check_outputs(targets: Sequence[Path], *, overwrite: bool, inputs: Sequence[
         inputs: What is read; it is never replaced, not even with `overwrite`.
 
     Raises:
-        ForetellError: A target exists and `overwrite` is off, is no regular file, is an input, or
-            its folder doesn't exist; all of them are named.
+        ForetellError: A target exists and `overwrite` is off, is no regular file, is an input or
+            another target, its name is too long or its folder doesn't exist; all are named.
     """
-    finals = {target: Path(os.path.realpath(target)) for target in targets}
-    missing = dict.fromkeys(final.parent for final in finals.values() if not final.parent.is_dir())
+    finals = [(target, Path(os.path.realpath(target))) for target in targets]
+    missing = dict.fromkeys(final.parent for _, final in finals if not os.path.isdir(final.parent))
     problems = [f"the folder {folder} doesn't exist; make it first." for folder in missing]
     read = {os.path.realpath(name) for name in inputs}
-    for target, final in finals.items():
+    written: dict[Path, Path] = {}
+    for target, final in finals:
         if final.parent in missing:
             continue
-        if final.is_symlink():  # as a last resort realpath names a link of a circle
+        other = written.setdefault(final, target)
+        if other is not target:
+            problems.append(f"{other} and {target} are the same file; give one another path.")
+        elif len(os.fsencode(final.name)) > _LONGEST_NAME:
+            problems.append(
+                f"{target}: the name has {len(os.fsencode(final.name))} bytes; give a shorter one."
+            )
+        elif final.is_symlink():  # as a last resort realpath names a link of a circle
             problems.append(f"{target} is a link that leads to itself; give another path.")
         elif str(final) in read:
             problems.append(f"{target} is also read; give the output another path.")

@@ -1,5 +1,6 @@
 """The scoring job: how probable given translations are, a line each."""
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain, zip_longest
@@ -7,8 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 from foretell.data.errors import ForetellError, OptionError
-from foretell.data.lines import Line, arriving_lines, count_lines, source_name
-from foretell.jobs.line_chunks import check_source, in_chunks
+from foretell.data.lines import Line, arriving_lines, check_sources, count_lines, source_name
+from foretell.jobs.line_chunks import in_chunks
 from foretell.jobs.line_job import LinesDone, answer_lines, ask
 from foretell.jobs.line_output import RefusedLine, refused_file
 from foretell.jobs.output import check_outputs, check_stdout
@@ -84,15 +85,17 @@ def _check(job: ScoreJob) -> None:
         raise OptionError(f"the format is {job.form!r}; it must be text or jsonl.")
     if job.src == job.tgt == "-":
         raise OptionError("--src and --tgt can't both be -; standard input is read once.")
-    check_source(job.src)
-    check_source(job.tgt)
+    check_sources(job.src, job.tgt)
     if job.output is None:
         check_stdout()
     targets = [path for path in (job.output, job.refused_file) if path is not None]
     inputs = [source for source in (job.src, job.tgt) if source != "-"]
     check_outputs(targets, overwrite=job.overwrite, inputs=inputs)
-    if len(inputs) == 2:
-        _check_counts({name: count_lines(name) for name in inputs})
+    files = [name for name in inputs if os.path.isfile(name)]  # all else can be read only once
+    if len(files) == 2:
+        _check_counts({name: count_lines(name) for name in files})
+    elif not files and len(inputs) == 2 and os.path.samefile(*inputs):
+        raise OptionError(f"--src and --tgt are both {job.src}, which can be read only once.")
 
 
 def _check_counts(counts: dict[str, int]) -> None:
@@ -109,13 +112,14 @@ def _pairs(job: ScoreJob) -> Iterator[_LinePair]:
         counts[job.tgt] += target is not None
         if source is not None and target is not None:
             yield _LinePair(source, target)
-    _check_counts(counts)  # how many lines standard input has is known only now
+    _check_counts(counts)  # how many lines came through a pipe is known only now
 
 
 def _score(
     job: ScoreJob, door: TranslatorDoor, lines: list[_LinePair]
 ) -> Iterator[tuple[str, RefusedLine | None]]:
-    answers = ask(lines, lambda pairs: door.score([(p.src.text, p.tgt.text) for p in pairs]))
+    pairs = [(line.src.text, line.tgt.text) for line in lines]
+    answers = ask(lines, lambda: door.score(pairs))
     for line, answer in zip(lines, answers, strict=True):
         values = {"line": line.number, "source": line.src.text, "target": line.tgt.text}
         if isinstance(answer, RefusedLine):

@@ -6,19 +6,17 @@ from pathlib import Path
 from typing import Literal
 
 from foretell.data.errors import ForetellError, OptionError
-from foretell.data.lines import Line
-from foretell.data.text import is_copied
+from foretell.data.lines import Line, check_sources
+from foretell.data.text import is_copied, normalise
 from foretell.data.translation import TranslateOptions, Translation
 from foretell.jobs.attention_plot import MAX_PANELS, AttentionPicture, draw_attention
-from foretell.jobs.line_chunks import check_source, line_chunks
+from foretell.jobs.line_chunks import line_chunks
 from foretell.jobs.line_job import LinesDone, answer_lines, ask
 from foretell.jobs.line_output import MOST_KEPT, RefusedLine, refused_file
 from foretell.jobs.output import check_outputs, check_stdout
 from foretell.jobs.plot import check_plot
 from foretell.jobs.translation_text import json_line, text_line
 from foretell.jobs.translator_doors import OpenTranslatorDoor, TranslatorDoor
-
-_MOST_SEEDS = 2**63
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,7 +29,8 @@ class TranslateJob:
         output: Path of the answer; None is standard output.
         form: "text" is the hypotheses of a line with tabs between them; "jsonl" all that is known.
         scores: Put each hypothesis' score and a tab before it; "jsonl" holds it anyway.
-        plot: Path of a picture of the attention of the first sentences, if one is wanted.
+        plot: Path of a picture of the attention of the first sentences, if one is wanted; there is
+            none where no line holds words that could be translated.
         chunk_lines: Lines that are translated together; their length decides about memory.
         overwrite: Replace files that stand at the outputs.
     """
@@ -59,12 +58,14 @@ class TranslateResult:
         done: Lines and refusals.
         num_truncated: Lines whose end was not read, because they were too long for the model.
         truncated: The numbers of the first of these, from 1.
+        num_drawn: Sentences in the picture; without any there is none.
         where: What computed the translations, for people to read.
     """
 
     done: LinesDone
     num_truncated: int
     truncated: tuple[int, ...]
+    num_drawn: int
     where: str
 
 
@@ -82,8 +83,7 @@ def run_translate_job(
             written.
     """
     _check(job)
-    # What is drawn depends on a sentence's place in its call, which must not depend on the clock.
-    eager = job.source == "-" and job.output is None and not job.options.sample
+    eager = job.source == "-" and job.output is None
     with open_door() as door:
         if job.plot is not None and not door.spec.has_attention:
             raise ForetellError(
@@ -92,14 +92,13 @@ def run_translate_job(
         work = _Work(job, door)
         chunks = line_chunks(job.source, most_lines=job.chunk_lines, eager=eager)
         done = answer_lines(chunks, work.answer, job.output, tell=tell)
-        if job.plot is not None:
-            if not work.pictures:
-                raise ForetellError(f"{job.plot} can't be drawn: no sentence was translated.")
+        if job.plot is not None and work.pictures:
             draw_attention(work.pictures, job.plot)
     return TranslateResult(
         done=done,
         num_truncated=work.num_truncated,
         truncated=tuple(work.truncated),
+        num_drawn=len(work.pictures),
         where=door.where,
     )
 
@@ -108,7 +107,9 @@ def _check(job: TranslateJob) -> None:
     """Refuse what can't end well, before a model is loaded or a server asked."""
     if job.form not in ("text", "jsonl"):
         raise OptionError(f"the format is {job.form!r}; it must be text or jsonl.")
-    check_source(job.source)
+    if job.options.attention and job.form != "jsonl":
+        raise OptionError("the text has no place for attention; give --format jsonl with it.")
+    check_sources(job.source)
     if job.output is None:
         check_stdout()
     if job.plot is not None:
@@ -127,11 +128,11 @@ class _Work:
         self.pictures: list[AttentionPicture] = []
         self._job = job
         self._door = door
-        self._drawn = MAX_PANELS if job.plot is not None else 0  # sentences still to be drawn
+        self._most_drawn = MAX_PANELS if job.plot is not None else 0
 
     def answer(self, lines: list[Line]) -> Iterator[tuple[str, RefusedLine | None]]:
         drawn = self._choose_drawn(lines)
-        answers = ask(lines, lambda readable: self._translate(readable, drawn))
+        answers = ask(lines, lambda: self._translate(lines, drawn))
         for line, answer in zip(lines, answers, strict=True):
             refusal = answer if isinstance(answer, RefusedLine) else None
             if isinstance(answer, Translation):
@@ -145,27 +146,23 @@ class _Work:
 
     def _translate(self, lines: Sequence[Line], drawn: set[int]) -> list[Translation]:
         options = self._job.options
-        if options.sample:  # else every chunk would draw alike
-            options = replace(options, seed=(options.seed + lines[0].number - 1) % _MOST_SEEDS)
         each: TranslateOptions | list[TranslateOptions] = options
         if drawn:
             attentive = replace(options, attention=True)
             each = [attentive if line.number in drawn else options for line in lines]
-        return self._door.translate([line.text for line in lines], each)
+        texts = [line.text for line in lines]
+        return self._door.translate(texts, each, first_place=lines[0].number - 1)
 
     def _choose_drawn(self, lines: Sequence[Line]) -> set[int]:
         """Numbers of the next lines to draw: those that hold words."""
-        if not self._drawn:
-            return set()
-        worded = [line.number for line in lines if not is_copied(line.text)][: self._drawn]
-        self._drawn -= len(worded)
-        return set(worded)
+        missing = self._most_drawn - len(self.pictures)
+        return set([line.number for line in lines if not is_copied(line.text)][:missing])
 
     def _note(self, line: Line, answer: Translation, drawn: bool) -> None:
         if answer.truncated:
             self.num_truncated += 1
             if len(self.truncated) < MOST_KEPT:
                 self.truncated.append(line.number)
-        picture = AttentionPicture.of(answer, f"line {line.number:,}") if drawn else None
+        picture = AttentionPicture.of(answer, normalise(line.text)) if drawn else None
         if picture is not None:
             self.pictures.append(picture)

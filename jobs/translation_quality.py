@@ -8,6 +8,7 @@ import importlib.util
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from foretell.data.errors import ForetellError
@@ -94,7 +95,7 @@ def evaluate_translator(
     """Translate sentences in several ways, and compare with what people wrote.
 
     Args:
-        src: The sentences.
+        src: The sentences, at least one.
         references: Their translations, a list of as many; several are several of each sentence.
         door: The model.
         options: The ways to search; the scores come in this order.
@@ -150,9 +151,8 @@ def _translate(
     answers: list[Translation | RefusedLine] = []
     all_lines = (Line(number, text) for number, text in enumerate(src, start=1))
     for lines in in_chunks(all_lines, _CHUNK_LINES, lambda line: len(line.text)):
-        answers += ask(
-            lines, lambda readable: door.translate([line.text for line in readable], options)
-        )
+        texts = [line.text for line in lines]
+        answers += ask(lines, partial(door.translate, texts, options, first_place=len(answers)))
         if tell is not None:
             tell(f"{len(answers):,} of {len(src):,} sentences translated")
     return answers

@@ -21,6 +21,8 @@ class Translate(Protocol):
         self,
         sentences: Sequence[str],
         options: TranslateOptions | Sequence[TranslateOptions],
+        *,
+        first_place: int = 0,
     ) -> list[Translation]:
         """Translate sentences; see `Translator.translate`."""
 

@@ -134,16 +134,18 @@ class Backwards:
 
     Attributes:
         asked: The sentences and options of every call.
+        places: The place of the first sentence of every call.
     """
 
     def __init__(self, *, has_attention=True):
-        self.asked = []
+        self.asked, self.places = [], []
         self.has_attention = has_attention
 
-    def translate(self, sentences, options):
+    def translate(self, sentences, options, *, first_place=0):
         options = [options] * len(sentences) if isinstance(options, TranslateOptions) else options
         assert len(options) == len(sentences)
         self.asked.append((list(sentences), options))
+        self.places.append(first_place)
         answers, refusals = [], []
         for place, (text, chosen) in enumerate(zip(sentences, options, strict=True)):
             words = normalise(text).split(" ")

@@ -125,3 +125,11 @@ def test_a_missing_folder_is_told_once(tmp_path):
     with pytest.raises(ForetellError) as error:
         check_outputs(targets, overwrite=False)
     assert len(error.value.problems) == 1
+
+
+def test_one_file_can_not_be_two_outputs(tmp_path):
+    """The later would replace the earlier, and the job say that both were written."""
+    (tmp_path / "there").mkdir()
+    again = tmp_path / "there" / ".." / "out.png"
+    with pytest.raises(ForetellError, match=r"out\.png and .*out\.png are the same file"):
+        check_outputs([tmp_path / "out.png", again], overwrite=True)

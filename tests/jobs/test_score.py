@@ -2,10 +2,12 @@
 
 import io
 import json
+import os
+import threading
 
 import pytest
 
-from foretell.data.errors import ForetellError, OptionError
+from foretell.data.errors import ForetellError, OptionError, TextError
 from foretell.jobs.score import ScoreJob, run_score_job
 
 
@@ -58,6 +60,46 @@ def test_different_numbers_of_lines_are_told_before_a_model_is_asked(score, tmp_
         score("x\ny\nz\n", "a\nb\n", model=model)
     assert model.asked == []
     assert not (tmp_path / "out.txt").exists()
+
+
+@pytest.fixture
+def pipe(tmp_path):
+    """Make a pipe that gives a text once, as `<(...)` does."""
+
+    def make(name, text):
+        path = tmp_path / name
+        os.mkfifo(path)
+        threading.Thread(target=path.write_text, args=(text,), daemon=True).start()
+        return str(path)
+
+    return make
+
+
+def test_pipes_are_counted_while_they_are_read(score, tmp_path, pipe):
+    """Counting them first would drain them, and score nothing without a word."""
+    done, _ = score("", "", src=pipe("src", "x\ny\n"), tgt=pipe("tgt", "a b\nc\n"))
+    assert done.num_lines == 2
+    assert (tmp_path / "out.txt").read_text() == "-3.000000\n-2.000000\n"
+    with pytest.raises(ForetellError, match=r"short has 1, .*long has 2 lines"):
+        score(
+            *("", ""),
+            src=pipe("short", "x\n"),
+            tgt=pipe("long", "a\nb\n"),
+            output=tmp_path / "other.txt",
+        )
+    assert not (tmp_path / "other.txt").exists()
+
+
+def test_one_pipe_is_not_two_texts(score, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    name = str(tmp_path / "pipe")
+    with pytest.raises(OptionError, match="which can be read only once"):
+        score("", "", src=name, tgt=name)
+
+
+def test_all_that_is_missing_is_named(score):
+    with pytest.raises(TextError, match=r"no\.en can't be read[^\0]*no\.de can't be read"):
+        score("", "", src="no.en", tgt="no.de")
 
 
 def test_a_short_standard_input_is_told_too(score, tmp_path, monkeypatch):

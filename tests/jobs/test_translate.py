@@ -1,5 +1,6 @@
 """One line in, one line out: whatever a line holds, and whatever becomes of it."""
 
+import gzip
 import io
 import json
 import os
@@ -9,8 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretell.data.errors import ForetellError, OptionError
-from foretell.data.translation import TranslateOptions
+from foretell.data.errors import ForetellError, OptionError, TextError
+from foretell.data.translation import (
+    Hypothesis,
+    RefusedSentencesError,
+    SentenceRefusal,
+    TranslateOptions,
+    Translation,
+)
 from foretell.jobs.translate import TranslateJob, run_translate_job
 
 HB01 = "Good morning.\n\n   \n\t\n-\nThe shop opens at nine.\n\n\n"
@@ -19,6 +26,7 @@ HB02 = (
     b"One\x0btwo\x0cthree\xc2\x85four\nTab\there\n\x1cGroup mark\nEnd without newline"
 )
 LONG = "word " * 11
+BLANK = Hypothesis(text="")
 
 
 @pytest.fixture
@@ -115,7 +123,7 @@ def test_lines_that_are_no_utf8_are_refused_and_the_others_answered(run, tmp_pat
     result = run(b"a b\ncaf\xe9\nc d\n", model=model)
     assert (tmp_path / "out.txt").read_text() == "b a\n\nd c\n"
     assert "line 2: byte 4 is 0xe9" in str(result.done.refused[0])
-    assert model.asked[0][0] == ["a b", "c d"]
+    assert model.asked[0][0] == ["a b", "", "c d"]
 
 
 def test_line_numbers_go_on_over_chunks(run):
@@ -155,7 +163,7 @@ def test_many_refusals_stay_out_of_memory(run, tmp_path):
 
 def test_a_failing_door_leaves_the_old_bytes_and_no_crumbs(run, tmp_path, backwards):
     class Failing(backwards):
-        def translate(self, sentences, options):
+        def translate(self, sentences, options, *, first_place=0):
             if sentences == ["c"]:
                 raise ForetellError("the server went away")
             return super().translate(sentences, options)
@@ -183,6 +191,8 @@ def test_text_that_is_handed_on_brings_no_tab_and_no_line_end(translate):
 
 def test_json_lines_hold_everything(translate):
     options = TranslateOptions(n_best=2, beam_size=2, attention=True)
+    with pytest.raises(OptionError, match="no place for attention; give --format jsonl"):
+        translate("a", options=options)
     lines = translate(f"a\u2028b\n\n-\n{LONG}\n", options=options, form="jsonl")
     assert all(len(line.splitlines()) == 1 for line in lines)
     first, blank, dash, refused = map(json.loads, lines)
@@ -223,29 +233,75 @@ def test_a_model_without_attention_is_told_before_the_work(run, tmp_path, backwa
     assert model.asked == []
 
 
-def test_nothing_to_draw_is_told(run, tmp_path):
-    with pytest.raises(ForetellError, match="no sentence was translated"):
-        run("\n-\n", plot=tmp_path / "out.png")
+def test_nothing_to_draw_leaves_the_answers(run, tmp_path):
+    """They are computed and complete; failing then would deny that."""
+    result = run("\n-\n", plot=tmp_path / "out.png")
+    assert (result.num_drawn, result.done.num_lines) == (0, 2)
+    assert files(tmp_path) == ["in.txt", "out.txt"]
 
 
-def test_what_is_drawn_at_random_differs_from_chunk_to_chunk(run, backwards):
-    """With one seed for all chunks, line 1 and line 1025 would draw the same numbers."""
+def test_a_refused_sentence_takes_no_place_in_the_picture(run, tmp_path):
+    result = run(f"{LONG}\na b\n", plot=tmp_path / "out.png", chunk_lines=1)
+    assert result.num_drawn == 1
+
+
+@pytest.mark.parametrize("chunk_lines", [1, 2, 3, 1024])
+def test_a_line_keeps_its_place_in_the_file(run, backwards, chunk_lines):
+    """What sampling draws depends on the place: however a file is cut, and whatever is refused."""
     model = backwards()
-    sampling = TranslateOptions(beam_size=1, sample=True, seed=2**63 - 1)
-    run("a\nb\nc\n", options=sampling, chunk_lines=2, model=model)
-    assert [options[0].seed for _, options in model.asked] == [2**63 - 1, 1]
+    run(b"a\n\xff\n\nb\nc\n", chunk_lines=chunk_lines, model=model)
+    calls = zip(model.asked, model.places, strict=True)
+    places = {
+        text: first + at for (texts, _), first in calls for at, text in enumerate(texts) if text
+    }
+    assert places == {"a": 0, "b": 3, "c": 4}
+
+
+def test_a_pipe_is_read_once_from_its_start(tmp_path, backwards):
+    """Opened and closed again to see whether it is there, it would block, or lose its text."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("a b\nc\n",), daemon=True)
+    writer.start()
+    job = TranslateJob(source=str(pipe), output=tmp_path / "out.txt")
+    run_translate_job(job, backwards().door)
+    assert (tmp_path / "out.txt").read_text() == "b a\nc\n"
+
+
+def test_a_name_that_ends_in_gz_is_packed(run, tmp_path):
+    for _ in range(2):
+        run("a b\n\n", output="out.txt.gz", overwrite=True)
+        packed = (tmp_path / "out.txt.gz").read_bytes()
+        assert gzip.decompress(packed) == b"b a\n\n"
+    assert packed[4:8] == bytes(4)  # no time: the same text gives the same bytes
+
+
+def test_the_words_of_side_file_and_json_are_those_of_the_command(run, tmp_path, backwards):
+    class Refusing(backwards):
+        def translate(self, sentences, options, *, first_place=0):
+            reason = "min_length is 9, above 5; let it be cut (truncate_source)."
+            raise RefusedSentencesError(
+                [SentenceRefusal(0, reason)], [None, Translation(hypotheses=(BLANK,))]
+            )
+
+    run("a\nb\n", form="jsonl", model=Refusing())
+    told = "--min-length is 9, above 5; let it be cut (--truncate)."
+    assert json.loads((tmp_path / "out.txt").read_text().splitlines()[0])["refused"] == told
+    assert told in (tmp_path / "out.txt.refused.csv").read_text()
 
 
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"source": "nowhere.txt"}, OSError, "No such file"),
-        ({"source": "."}, OSError, "directory"),
+        ({"source": "nowhere.txt"}, TextError, "No such file"),
+        ({"source": "."}, TextError, "directory"),
         ({"form": "xml"}, OptionError, "it must be text or jsonl"),
         ({"output": "no/out.txt"}, ForetellError, "doesn't exist; make it first"),
         ({"output": "in.txt", "overwrite": True}, ForetellError, "is also read"),
+        ({"output": "x" * 240}, ForetellError, "the name has 240 bytes; give a shorter one"),
+        ({"output": "."}, ForetellError, "is no regular file"),
     ],
-    ids=["no such file", "a folder", "unknown format", "no such folder", "input as output"],
+    ids=["no such file", "folder", "unknown format", "no such folder", "input", "long", "here"],
 )
 def test_refusals_before_a_model_is_asked(run, tmp_path, backwards, options, error, message):
     model = backwards()

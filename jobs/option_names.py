@@ -1,0 +1,74 @@
+"""Names of arguments and fields, of which the library speaks, as the options of the commands.
+
+One place knows both; whoever reads a message of a command, or a side file that it wrote, finds
+the cure in the words that can be typed.
+"""
+
+import re
+
+_ALIKE = (
+    # data and columns
+    *("id_col", "time_col", "target_col", "time_zone", "freq", "future", "date_format"),
+    *("separator", "decimal", "allow_other_frequency", "skip_refused", "device", "threads"),
+    *("src_language", "tgt_language", "resume", "overwrite"),
+    # search
+    *("beam_size", "n_best", "length_penalty", "length_formula", "min_length", "max_length"),
+    *("max_length_ratio", "max_length_margin", "patience", "no_repeat_ngram_size", "prefix"),
+    *("repetition_penalty", "sample", "temperature", "top_k", "top_p", "seed"),
+    *("replace_unknowns", "attention"),
+    # models and their training
+    *("vocab_size", "d_model", "d_ff", "norm", "activation", "cell", "dropout", "positions"),
+    *("steps", "batch_size", "batch_tokens", "learning_rate", "label_smoothing", "precision"),
+    *("validate_every", "holdout", "horizon", "arch"),
+)
+_OPTIONS = {name: f"--{name.replace('_', '-')}" for name in _ALIKE} | {
+    "banned": "--ban",
+    "truncate_source": "--truncate",
+    "num_heads": "--heads",
+    "num_layers": "--layers",
+    "num_encoder_layers": "--layers",
+    "num_decoder_layers": "--decoder-layers",
+    "max_source_length": "--max-length",
+    "max_target_length": "--max-length",
+    "norm_first": "--post-norm",
+    "bidirectional": "--one-way",
+    "input_feeding": "--no-input-feeding",
+    "tied_output": "--untied",
+    "warmup_steps": "--warmup",
+    "context_length": "--context",
+    "patch_length": "--patch",
+}
+# What is quoted is somebody's text, not a name.
+_QUOTED = r"(?<!\w)'[^'\n]*'|\"[^\"\n]*\""
+_NAME = re.compile(rf"{_QUOTED}|(?<![\w./-])[a-z]+(?:_[a-z]+)*(?![\w/-]|\.\w)")
+
+
+def as_options(text: str) -> str:
+    """Name options as they are typed where the library names arguments in parentheses.
+
+    "give the frequency (freq)" becomes "give the frequency (--freq)".
+    """
+
+    def typed(match: re.Match[str]) -> str:
+        names = match[1].split(", ")
+        if not _OPTIONS.keys() >= set(names):
+            return match[0]
+        return f"({', '.join(_OPTIONS[name] for name in names)})"
+
+    return re.sub(r"\(([a-z_]+(?:, [a-z_]+)*)\)", typed, text)
+
+
+def problem_as_options(text: str) -> str:
+    """Name options as they are typed in what is said of options, wherever names stand.
+
+    A name that is also an English word counts at the start of a line only: "steps is 0; ...".
+    """
+
+    def typed(match: re.Match[str]) -> str:
+        name = match[0]
+        starts = match.start() == 0 or text[match.start() - 1] == "\n"
+        if name not in _OPTIONS or not ("_" in name or starts):
+            return name
+        return _OPTIONS[name]
+
+    return _NAME.sub(typed, as_options(text))
