@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from foretell.data.errors import BundleError, ForetellError
+
 CHECKPOINT_FILE = "checkpoint.pt"
 
 Weights = dict[str, Tensor]
@@ -69,7 +71,13 @@ class Checkpoint:
         self._average = average
 
     def save(self, extra: dict[str, Any]) -> None:
-        """Write the file anew."""
+        """Write the file anew.
+
+        Raises:
+            ForetellError: Some weights are no finite numbers; the file stays as it was.
+        """
+        if not all(bool(weight.isfinite().all()) for weight in self._trained()):
+            raise diverged("the training", "some weights are infinite or no numbers")
         save_atomically(
             {
                 "module": self._module.state_dict(),
@@ -81,15 +89,31 @@ class Checkpoint:
             self.path,
         )
 
+    def _trained(self) -> Iterator[Tensor]:
+        """The weights and their averages, but no buffers."""
+        for name, weight in self._module.named_parameters():
+            yield weight
+            yield self._average.weights[name]
+
     def load(self) -> dict[str, Any]:
-        """Restore everything; return what was given to `save`."""
+        """Restore everything; return what was given to `save`.
+
+        Raises:
+            BundleError: The file is damaged, or another model's.
+        """
         device = next(self._module.parameters()).device
-        saved = torch.load(self.path, weights_only=True, map_location=device)
-        self._module.load_state_dict(saved["module"])
-        self._optimizer.load_state_dict(saved["optimizer"])
-        self._average.weights = saved["average"]
-        self._average.best = saved["best"]
-        extra: dict[str, Any] = saved["extra"]
+        try:
+            saved = torch.load(self.path, weights_only=True, map_location=device)
+            self._module.load_state_dict(saved["module"])
+            self._optimizer.load_state_dict(saved["optimizer"])
+            self._average.weights = saved["average"]
+            self._average.best = saved["best"]
+            extra: dict[str, Any] = saved["extra"]
+        except Exception as error:  # of bytes that hold anything, zip, pickle and torch raise all
+            raise BundleError(
+                f"checkpoint {self.path} can't be read ({type(error).__name__}); put a whole copy "
+                "in its place, or start the training anew (overwrite)."
+            ) from error
         return extra
 
 
@@ -114,6 +138,15 @@ class TrainingLog:
                 writer.writerow(names)
                 self._header = False
             writer.writerow([getattr(state, name) for name in names])
+
+
+def diverged(where: str, what: str) -> ForetellError:
+    """Say that a training computes with what is no finite number, which no later step mends."""
+    return ForetellError(
+        f"{where} has diverged: {what}. Start anew (overwrite) with a lower "
+        "learning_rate or more warmup_steps, or look for outlandish values in the data. What was "
+        "saved before is as it was."
+    )
 
 
 def save_atomically(value: object, path: Path) -> None:

@@ -80,7 +80,7 @@ def fit_forecaster(
     Raises:
         TableError: The table can't be used, or some series can't and `skip_refused` is not set.
         OptionError: An option is out of range.
-        ForetellError: The folder holds another run.
+        ForetellError: The folder holds another run, or the training has diverged.
         TrainingStopped: SIGINT or SIGTERM came; resume goes on.
     """
     start = time.perf_counter()

@@ -12,9 +12,15 @@ import torch
 
 from foretell.data.errors import OptionError, TableError
 from foretell.data.manifest import TranslatorSpec
-from foretell.data.text import TOKENIZER_FILE, Tokenizer, train_tokenizer
+from foretell.data.text import TOKENIZER_FILE, Tokenizer, learn_tokenizer
 from foretell.model.pairs import PairBatches, Pairs, validation_batches
-from foretell.model.run import TranslatorRun, make_translator, prepare_run, write_run
+from foretell.model.run import (
+    TranslatorRun,
+    check_run,
+    make_translator,
+    prepare_run,
+    write_run,
+)
 from foretell.model.seq2seq import Seq2Seq
 from foretell.model.training import Progress, TrainingState, train
 from foretell.model.translator_config import (
@@ -102,8 +108,9 @@ def fit_translator(
         progress: Called after every step.
 
     Raises:
-        TableError: There is nothing to learn from.
-        ForetellError: The folder holds another run.
+        TableError: There is nothing to learn from, or nothing to validate on in `validation`.
+        OptionError: The vocabulary has no room for the characters, or embeddings don't fit.
+        ForetellError: The folder holds another run, or the training has diverged.
         TrainingStopped: SIGINT or SIGTERM came; resume goes on.
     """
     start = time.perf_counter()
@@ -114,22 +121,23 @@ def fit_translator(
         "model": model.to_json(),
         "options": training.to_json(),
     }
-    prepare_run(run, inputs, resume=resume, overwrite=overwrite)
-    tokenizer = _tokenizer(corpus, model.vocab_size, run, resume=resume)
+    # What doesn't fit is told before the folder is touched.
+    goes_on = check_run(run, inputs, resume=resume, overwrite=overwrite)
+    tokenizer = _tokenizer(corpus, model.vocab_size, run, goes_on=goes_on)
     model = replace(model, vocab_size=tokenizer.vocab_size)
-    pairs, num_skipped = _encode(corpus, tokenizer, model)
-    if not len(pairs):
-        raise TableError("no pair of sentences can be learned from; all are blank or too long.")
-    held, _ = _encode(validation or Corpus((), ()), tokenizer, model)
-    translator, state = _train(
-        (pairs, held),
-        tokenizer,
-        model,
-        training,
-        run,
-        make_scorer=make_scorer,
-        embeddings=embeddings,
-        resume=resume,
+    pairs, held, num_skipped = _encode_all(corpus, validation, tokenizer, model)
+    translator = _new_translator(model, training.seed, embeddings, tokenizer)
+    scorer = make_scorer(translator, tokenizer) if make_scorer and len(held) else None
+    prepare_run(run, inputs, resume=resume, overwrite=overwrite)
+    (run / TOKENIZER_FILE).write_bytes(tokenizer.to_bytes())
+    state = train(
+        TranslatorObjective(translator, training.label_smoothing),
+        PairBatches(pairs, training.batch_tokens, training.seed),
+        validation=validation_batches(held, training.batch_tokens),
+        scorer=scorer,
+        config=training,
+        run=run,
+        resume=goes_on,
         progress=progress,
     )
     record = {
@@ -156,47 +164,47 @@ def fit_translator(
     )
 
 
-def _train(
-    pairs: tuple[Pairs, Pairs],
-    tokenizer: Tokenizer,
-    model: TranslatorConfig,
-    training: TranslatorTraining,
-    run: Path,
-    *,
-    make_scorer: MakeScorer | None,
-    embeddings: Embeddings | None,
-    resume: bool,
-    progress: Progress | None,
-) -> tuple[Seq2Seq, TrainingState]:
-    """Train on the first pairs, validate on the second."""
-    learned, held = pairs
-    torch.manual_seed(training.seed)
-    translator = make_translator(model)
-    if embeddings is not None:
-        _start_from(translator, embeddings(tokenizer))
-    state = train(
-        TranslatorObjective(translator, training.label_smoothing),
-        PairBatches(learned, training.batch_tokens, training.seed),
-        validation=validation_batches(held, training.batch_tokens),
-        scorer=make_scorer(translator, tokenizer) if make_scorer and len(held) else None,
-        config=training,
-        run=run,
-        resume=resume,
-        progress=progress,
-    )
-    return translator, state
-
-
 def arch_of(model: TranslatorConfig) -> str:
     """Name the family of a configuration."""
     return "transformer" if isinstance(model, TransformerConfig) else "recurrent"
 
 
-def _tokenizer(corpus: Corpus, vocab_size: int, run: Path, *, resume: bool) -> Tokenizer:
+def _tokenizer(corpus: Corpus, vocab_size: int, run: Path, *, goes_on: bool) -> Tokenizer:
     path = run / TOKENIZER_FILE
-    if resume and path.exists():
+    if goes_on and path.exists():
         return Tokenizer.from_file(path)
-    return train_tokenizer([*corpus.src, *corpus.tgt], vocab_size, path)
+    return learn_tokenizer([*corpus.src, *corpus.tgt], vocab_size)
+
+
+def _encode_all(
+    corpus: Corpus, validation: Corpus | None, tokenizer: Tokenizer, model: TranslatorConfig
+) -> tuple[Pairs, Pairs, int]:
+    """Encode what is learned and what is validated; count what is not learned."""
+    pairs, num_skipped = _encode(corpus, tokenizer, model)
+    held, num_held_skipped = _encode(validation or Corpus((), ()), tokenizer, model)
+    problems = [
+        f"no pair of sentences can be {used}; all {count:,} are blank on a side or too long (over "
+        f"{model.max_source_length - 1:,} pieces of source, {model.max_target_length - 1:,} of "
+        "translation)."
+        for used, some, count in (
+            ("learned from", pairs, num_skipped),
+            ("validated on", held, num_held_skipped),
+        )
+        if not len(some) and (some is pairs or validation is not None)
+    ]
+    if problems:
+        raise TableError(problems)
+    return pairs, held, num_skipped
+
+
+def _new_translator(
+    model: TranslatorConfig, seed: int, embeddings: Embeddings | None, tokenizer: Tokenizer
+) -> Seq2Seq:
+    torch.manual_seed(seed)
+    translator = make_translator(model)
+    if embeddings is not None:
+        _start_from(translator, embeddings(tokenizer))
+    return translator
 
 
 def _encode(corpus: Corpus, tokenizer: Tokenizer, model: TranslatorConfig) -> tuple[Pairs, int]:

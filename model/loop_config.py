@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -81,18 +82,26 @@ class LoopConfig(JsonConfig):
             *whole_problems(values, 1, "steps", "validate_every", "checkpoint_every"),
             *whole_problems(values, 0, "warmup_steps", "seed", "patience"),
             *[
-                f"{name} is {values[name]}; it must be above 0."
+                f"{name} is {values[name]!r}; it must be a finite number above 0."
                 for name in ("learning_rate", "clip_norm")
-                if not values[name] > 0
+                if not (is_finite(values[name]) and values[name] > 0)
             ],
             *share_problems(values, ")", "ema_decay"),
             *choice_problems(precision=(self.precision, ("fp32", "bf16"))),
             *(
-                [f"weight_decay is {self.weight_decay}; it must not be negative."]
-                if self.weight_decay < 0
-                else []
+                []
+                if is_finite(self.weight_decay) and self.weight_decay >= 0
+                else [
+                    f"weight_decay is {self.weight_decay!r}; it must be a finite number from 0 on."
+                ]
             ),
         ]
+
+
+def is_finite(value: object) -> bool:
+    """Tell whether this is a number that a float can hold, and neither infinite nor NaN."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and -sys.float_info.max <= value <= sys.float_info.max  # type: ignore[operator]
 
 
 def whole_problems(values: Mapping[str, Any], least: int, *names: str) -> list[str]:
@@ -109,9 +118,11 @@ def whole_problems(values: Mapping[str, Any], least: int, *names: str) -> list[s
 def share_problems(values: Mapping[str, Any], end: Literal[")", "]"], *names: str) -> list[str]:
     """Name those that lie outside [0, 1) or [0, 1]."""
     return [
-        f"{name} is {values[name]}; it must be inside [0, 1{end}."
+        f"{name} is {values[name]!r}; it must be inside [0, 1{end}."
         for name in names
-        if not 0 <= values[name] <= 1 or (end == ")" and values[name] == 1)
+        if not is_finite(values[name])
+        or not 0 <= values[name] <= 1
+        or (end == ")" and values[name] == 1)
     ]
 
 

@@ -28,6 +28,7 @@ from foretell.model.translator_config import RecurrentConfig, TransformerConfig,
 INPUTS_FILE = "inputs.json"  # what was asked for; there from the first step on
 RUN_FILE = "run.json"
 WEIGHTS_FILE = "weights.npz"
+_KEPT = (CHECKPOINT_FILE, WEIGHTS_FILE, RUN_FILE)  # steps that were done; gone when it starts anew
 
 Spec = TypeVar("Spec", ForecasterSpec, TranslatorSpec)
 
@@ -155,7 +156,19 @@ def _spec(kind: type[Spec], values: dict[str, Any]) -> Spec:
 
 
 def prepare_run(run: Path, inputs: dict[str, Any], *, resume: bool, overwrite: bool) -> None:
-    """Make the run's folder, or refuse one that holds something else.
+    """Make the run's folder, or refuse one as `check_run` does, with the same arguments."""
+    if check_run(run, inputs, resume=resume, overwrite=overwrite):
+        return
+    run.mkdir(parents=True, exist_ok=True)
+    for name in _KEPT:
+        (run / name).unlink(missing_ok=True)
+    (run / INPUTS_FILE).write_text(json.dumps(inputs, indent=2) + "\n")
+
+
+def check_run(run: Path, inputs: dict[str, Any], *, resume: bool, overwrite: bool) -> bool:
+    """Tell whether there is a run to go on with, and write nothing.
+
+    A training that has kept no step yet is no run: whatever ended it, another may begin.
 
     Args:
         run: The folder.
@@ -169,24 +182,33 @@ def prepare_run(run: Path, inputs: dict[str, Any], *, resume: bool, overwrite: b
     record = run / INPUTS_FILE
     if run.exists() and not run.is_dir():
         raise ForetellError(f"{run} is a file; give the path of a folder for the run.")
-    if record.exists() and resume:
-        was = json.loads(record.read_text())
-        changed = list(_changes(was, inputs))
+    if not any((run / name).exists() for name in _KEPT):
+        return False
+    if resume and record.exists():
+        changed = list(_changes(_read_inputs(record), inputs))
         if changed:
             raise ForetellError(
                 f"{run} was started with {'; '.join(changed)}. Resume with the same data and "
                 "options (resume), or start anew (overwrite)."
             )
-        return
-    if record.exists() and not overwrite:
+        return True
+    if not overwrite:
         raise ForetellError(
             f"{run} holds a training run already; go on with it (resume), start anew (overwrite), "
             "or choose another place."
         )
-    run.mkdir(parents=True, exist_ok=True)
-    for name in (RUN_FILE, CHECKPOINT_FILE):
-        (run / name).unlink(missing_ok=True)
-    record.write_text(json.dumps(inputs, indent=2) + "\n")
+    return False
+
+
+def _read_inputs(record: Path) -> dict[str, Any]:
+    try:
+        was: dict[str, Any] = json.loads(record.read_bytes())
+    except ValueError as error:
+        raise BundleError(
+            f"{record} is damaged ({error}), so nobody knows what the training was started with; "
+            "start anew (overwrite)."
+        ) from error
+    return was
 
 
 def _changes(was: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:

@@ -16,7 +16,13 @@ import torch
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from foretell.model.checkpoint import CHECKPOINT_FILE, Average, Checkpoint, TrainingLog
+from foretell.model.checkpoint import (
+    CHECKPOINT_FILE,
+    Average,
+    Checkpoint,
+    TrainingLog,
+    diverged,
+)
 from foretell.model.interrupt import TrainingStopped, stop_on_signals
 from foretell.model.loop_config import LoopConfig
 
@@ -93,6 +99,8 @@ def train(
 
     Raises:
         TrainingStopped: SIGINT or SIGTERM came; the checkpoint holds all steps done.
+        ForetellError: A loss, a gradient or a weight is no finite number, or the checkpoint is
+            damaged. A checkpoint from before stays as it is.
     """
     fabric = _fabric(config)
     torch.manual_seed(config.seed)
@@ -197,7 +205,11 @@ def _step(
     config: LoopConfig,
     step: int,
 ) -> tuple[float, float]:
-    """Take one step; return the loss per target and the gradient's norm before clipping."""
+    """Take one step; return the loss per target and the gradient's norm before clipping.
+
+    Raises:
+        ForetellError: One of them is no finite number; then no weight has changed.
+    """
     torch.manual_seed((config.seed * 1_000_003 + step) * fabric.world_size + fabric.global_rank)
     module.train()
     part = {k: v[fabric.global_rank :: fabric.world_size] for k, v in batch.items()}
@@ -209,9 +221,13 @@ def _step(
     optimizer.zero_grad(set_to_none=True)
     # DDP averages the gradients of the processes; the loss is a sum over all of them.
     fabric.backward(total * (fabric.world_size / targets))
-    norm = torch.nn.utils.clip_grad_norm_(module.parameters(), config.clip_norm)
+    norm = float(torch.nn.utils.clip_grad_norm_(module.parameters(), config.clip_norm))
+    loss = float(sums[0] / targets)
+    if not (math.isfinite(loss) and math.isfinite(norm)):
+        what = f"the loss is {loss:g} and the gradient's norm {norm:g}"
+        raise diverged(f"step {step + 1} of the training", what)
     optimizer.step()
-    return float(sums[0] / targets), float(norm)
+    return loss, norm
 
 
 @torch.no_grad()
@@ -231,6 +247,8 @@ def _validated(
         score = None if scorer is None else scorer()
     total, count = torch.stack(sums).sum(dim=0).tolist()
     loss = float(total / max(1.0, count))
+    if not math.isfinite(loss):
+        raise diverged(f"the validation after step {state.step}", f"the loss is {loss:g}")
     state = replace(state, validation_loss=loss, validation_score=score)
     if not _is_best(state, loss, score):
         return state

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -74,3 +75,13 @@ def test_training_options_are_checked():
     with pytest.raises(OptionError) as error:
         check(TrainingConfig(), steps=0, learning_rate=0, ema_decay=1.0, precision="fp8", mixing=2)
     assert len(error.value.problems) == 5
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 10**400, None, "1"])
+@pytest.mark.parametrize(
+    "name", ["learning_rate", "clip_norm", "weight_decay", "ema_decay", "mixing", "sign_flip"]
+)
+def test_what_is_no_finite_number_trains_nothing(name, value):
+    """A learning rate of NaN made weights of NaN, and the training succeeded."""
+    with pytest.raises(OptionError, match=f"^{name} is .*; it must be (a finite number|inside)"):
+        check(TrainingConfig(), **{name: value})

@@ -185,7 +185,7 @@ def test_embeddings_of_another_width_are_refused(tmp_path):
 
 def test_other_data_or_options_cannot_go_on_with_a_run(tmp_path):
     with pytest.raises(Killed):
-        fit(tmp_path, progress=killer(2))
+        fit(tmp_path, progress=killer(3))
     for changes, named in (
         ({"learned": corpus(*range(200, 260))}, "other data"),
         ({"validation": None}, "other data"),
@@ -200,5 +200,71 @@ def test_other_data_or_options_cannot_go_on_with_a_run(tmp_path):
 def test_nothing_to_learn_from_is_told(tmp_path):
     with pytest.raises(TableError, match="2 source sentences and 1 translations were given"):
         Corpus(["a", "b"], ["c"])
-    with pytest.raises(TableError, match="all are blank or too long"):
+    with pytest.raises(TableError, match="can be learned from; all 2 are blank on a side or too"):
         fit(tmp_path, learned=Corpus(["two", " "], ["", "drei"]))
+
+
+@pytest.mark.parametrize(
+    "held", [Corpus([" ", "one"], ["eins", ""]), Corpus(["two " * 40], ["zwei"])]
+)
+def test_validation_without_a_usable_pair_is_no_validation(tmp_path, held):
+    """It was left out without a word, and the last weights were taken for the best."""
+    with pytest.raises(TableError, match=rf"validated on; all {len(held.src)} are blank on a side"):
+        fit(tmp_path / "run", validation=held)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"model": replace(RECURRENT, vocab_size=262)}, "vocab_size is 262, .* Set vocab_size to"),
+        ({"learned": Corpus([" "], [""])}, "are all blank; give some text"),
+        ({"embeddings": lambda tokenizer: np.zeros((tokenizer.vocab_size, 9))}, "have 9 numbers"),
+    ],
+)
+def test_what_cannot_begin_leaves_no_folder(tmp_path, changes, message):
+    """An inputs.json alone was taken for a run, and the corrected call was refused."""
+    with pytest.raises(ForetellError, match=message):
+        fit(tmp_path / "run", **changes)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_training_that_kept_no_step_blocks_no_folder(tmp_path):
+    """Its tokenizer isn't taken for the next one's either: that may have other data."""
+    with pytest.raises(Killed):
+        fit(tmp_path, progress=killer(1), learned=corpus(*range(700, 760)))
+    assert (tmp_path / "inputs.json").exists()
+    fit(tmp_path, resume=True)
+    fit(tmp_path.with_name("other"))
+    assert (tmp_path / TOKENIZER_FILE).read_bytes() == (
+        tmp_path.with_name("other") / TOKENIZER_FILE
+    ).read_bytes()
+    with pytest.raises(ForetellError, match="holds a training run already"):
+        fit(tmp_path)
+
+
+@pytest.mark.parametrize("model", [TRANSFORMER, RECURRENT], ids=["transformer", "recurrent"])
+def test_a_training_that_diverges_says_so(tmp_path, model):
+    """NaN weights were written, exported and served."""
+    training = replace(TRAINING, learning_rate=1e38, warmup_steps=0)
+    with pytest.raises(ForetellError, match=r"has diverged: .* lower learning_rate"):
+        fit(tmp_path, model=model, training=training)
+    assert not (tmp_path / "run.json").exists()
+
+
+@pytest.mark.parametrize("left", [0, 100, 5000])
+def test_a_damaged_checkpoint_is_named_with_the_way_out(tmp_path, left):
+    with pytest.raises(Killed):
+        fit(tmp_path, progress=killer(3))
+    whole = (tmp_path / "checkpoint.pt").read_bytes()
+    (tmp_path / "checkpoint.pt").write_bytes(whole[:left])
+    with pytest.raises(BundleError, match=r"checkpoint\.pt can't be read .*anew \(overwrite\)"):
+        fit(tmp_path, resume=True)
+    fit(tmp_path, overwrite=True)
+
+
+def test_a_damaged_record_is_named_with_the_way_out(tmp_path):
+    fit(tmp_path)
+    (tmp_path / "inputs.json").write_text('{"finger')
+    with pytest.raises(BundleError, match=r"inputs\.json is damaged .*start anew \(overwrite\)"):
+        fit(tmp_path, resume=True)

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from foretell.data.errors import ForetellError
 from foretell.model.config import TrainingConfig
 from foretell.model.interrupt import TrainingStopped
 from foretell.model.training import TrainingState, learning_rate, train
@@ -100,6 +101,44 @@ def test_it_learns(tmp_path):
     line.eval()
     loss, count = line(**batches(5000))
     assert loss / count < 0.3  # 14 before; dropout keeps it from 0
+
+
+def spoiled(at, value):
+    """Batches of which one has a value that no loss survives."""
+
+    whole = batches
+
+    def some(step):
+        batch = whole(step)
+        if step == at:
+            batch["y"][3] = value
+        return batch
+
+    return some
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 1e30])
+def test_a_loss_that_is_no_number_ends_the_training(tmp_path, monkeypatch, value):
+    """It ended in weights of NaN that were written as if all were well."""
+    monkeypatch.setitem(globals(), "batches", spoiled(25, value))
+    with pytest.raises(ForetellError, match=r"step 26 of the training has diverged: the loss is"):
+        run_training(tmp_path, checkpoint_every=10)
+    saved = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
+    assert saved["extra"]["state"]["step"] == 20
+    assert all(weight.isfinite().all() for weight in saved["module"].values())
+
+
+def test_a_validation_that_is_no_number_ends_the_training_too(tmp_path):
+    odd = {**batches(7), "y": torch.full((16,), math.nan)}
+    with pytest.raises(ForetellError, match="the validation after step 10 has diverged"):
+        run_training(tmp_path, validation=[odd])
+
+
+def test_weights_that_are_no_numbers_are_never_saved(tmp_path):
+    """The last step has no later loss that would tell."""
+    with pytest.raises(ForetellError, match="some weights are infinite or no numbers"):
+        run_training(tmp_path, steps=1, warmup_steps=0, learning_rate=1e308)
+    assert not (tmp_path / "checkpoint.pt").exists()
 
 
 def test_the_schedule_climbs_in_a_line_and_falls_in_half_a_cosine():
