@@ -145,13 +145,11 @@ def translator(
     weights as an unbroken one.
     """
     from foretell.cli.progress import training_progress
-    from foretell.data.lines import check_sources
 
-    folder = RunFolder.look(output, resume=resume, overwrite=overwrite)
     if (valid_src is None) != (valid_tgt is None):
         raise OptionError("give --valid-src and --valid-tgt together, or neither.")
-    texts = (src, tgt, valid_src, valid_tgt, embeddings)
-    check_sources(*(text for text in texts if text is not None))  # before torch takes its seconds
+    _check_texts(src, tgt, valid_src, valid_tgt, embeddings)
+    folder = RunFolder.look(output, resume=resume, overwrite=overwrite)
     from foretell.model.fit_translator import fit_translator
 
     model = translator_config(
@@ -195,9 +193,14 @@ def translator(
             overwrite=overwrite,
             progress=progress,
         )
-    folder.report(_sum_up(summary))
-    if summary.vocab_size < vocab_size:
-        say(f"--vocab-size {vocab_size:,}: the text gives {summary.vocab_size:,} pieces, no more")
+    folder.report(_sum_up(summary, vocab_size))
+
+
+def _check_texts(*sources: str | Path | None) -> None:
+    """See whether what was given is there, before torch takes its seconds."""
+    from foretell.data.lines import check_sources
+
+    check_sources(*(source for source in sources if source is not None))
 
 
 def _of_transformer(
@@ -320,7 +323,7 @@ def _embeddings(path: Path | None, width: int) -> "Embeddings | None":
     return read
 
 
-def _sum_up(summary: "TranslatorSummary") -> str:
+def _sum_up(summary: "TranslatorSummary", vocab_size: int) -> str:
     told = (
         f"{summary.num_parameters:,} weights trained on {counted(summary.num_pairs, 'pair')}, "
         f"{summary.vocab_size:,} pieces, in {summary.seconds:,.0f} s -> {summary.run}"
@@ -329,5 +332,9 @@ def _sum_up(summary: "TranslatorSummary") -> str:
         told += (
             f"\n{counted(summary.num_skipped, 'pair')} left out: blank on a side, or longer than "
             "--max-length"
+        )
+    if summary.vocab_size < vocab_size:
+        told += (
+            f"\n--vocab-size {vocab_size:,}: the text gives {summary.vocab_size:,} pieces, no more"
         )
     return told

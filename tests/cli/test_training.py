@@ -79,7 +79,7 @@ def test_the_classic_transformer_can_be_had(foretell, data):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--context", 30], "context_length 30 is no multiple of patch_length 7"),
+        (["--context", 30], "--context 30 is no multiple of --patch 7"),
         (["--heads", 3], "doesn't split into 3 heads"),
         (["--freq", "fortnight"], "fortnight"),
         (["--horizon", 0], "--horizon"),

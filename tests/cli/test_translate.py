@@ -2,14 +2,20 @@
 
 import json
 import os
+import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from foretell.data.translation import TranslateOptions
+from foretell.data.translation import RefusedSentencesError, TranslateOptions
 from foretell.runtime import load_translator
+from foretell.server.background import serve_in_background
+from foretell.server.options import ServerOptions
+from foretell.server.repository import Repository
+from foretell.server.served import Model
 
 CASES = Path(__file__).parents[1] / "cases"
 WORDS = "twenty one\nthree hundred and five\nsixty four\n"
@@ -19,11 +25,12 @@ FORETELL = [sys.executable, "-m", "foretell.cli.main"]
 
 @pytest.fixture
 def translate(foretell, translator_bundle_path, tmp_path):
-    def call(text=WORDS, *options, output="out.txt", model=translator_bundle_path):
+    def call(text=WORDS, *options, output="out.txt", server=None):
         content = text if isinstance(text, bytes) else text.encode()
         (tmp_path / "in.txt").write_bytes(content)
         where = ["--output", output] if output else []
-        return foretell("translate", "in.txt", "--model", model, *where, *options)
+        door = ["--server", server] if server else ["--model", translator_bundle_path]
+        return foretell("translate", "in.txt", *door, *where, *options)
 
     return call
 
@@ -69,6 +76,24 @@ def test_what_is_drawn_at_random_is_fixed_by_the_seed(translate):
     assert drawn[0] == drawn[1] != drawn[2]
 
 
+@pytest.mark.parametrize("chunk_lines", [1, 2, 1024])
+def test_a_file_is_drawn_as_the_list_is_in_process(translate, translator, chunk_lines):
+    """However the file is cut, whatever is refused, and whoever computes."""
+    text = f"seven\n{LONG}\n\nseven\nseven\nseven\n"
+    options = {"sample": True, "temperature": 4.0, "seed": 3, "beam_size": 1}
+    with pytest.raises(RefusedSentencesError) as refused:
+        translator.translate(text.splitlines(), TranslateOptions(**options))
+    expected = ["" if answer is None else answer.text for answer in refused.value.answers]
+    assert len(set(expected)) > 3
+    sample = ["--sample", "--temperature", 4, "--seed", 3, "--chunk-lines", chunk_lines]
+    assert translate(text, *sample).code == 3
+    assert lines() == [*expected, ""]
+    model = Model("ende", 1, translator)
+    with serve_in_background(Repository([model]), ServerOptions(listen="127.0.0.1:0")) as address:
+        assert translate(text, *sample, "--overwrite", server=address).code == 3
+    assert lines() == [*expected, ""]
+
+
 def test_blank_lines_stay_and_a_dash_is_no_sentence(translate):
     """HB01."""
     assert translate((CASES / "HB01.txt").read_bytes()).code == 0
@@ -89,12 +114,14 @@ def test_signs_that_some_take_for_line_ends(translate):
 
 
 @pytest.mark.parametrize(
-    ("text", "count"), [("", 0), ("\n", 1), ("twenty one", 1)], ids=["empty", "blank", "no newline"]
+    ("text", "count", "told"),
+    [("", 0, "0 lines"), ("\n", 1, "1 line"), ("twenty one", 1, "1 line")],
+    ids=["empty", "blank", "no newline"],
 )
-def test_small_files(translate, text, count):
+def test_small_files(translate, text, count, told):
     ended = translate(text)
     assert ended.code == 0
-    assert f"{count} lines translated" in ended.err
+    assert f"{told} translated" in ended.err
     assert len(lines()) == count + 1
 
 
@@ -109,14 +136,14 @@ def test_lines_that_are_too_long_are_refused_or_cut(translate):
     assert lines("out.txt.refused.csv")[1].startswith("2,")
     ended = translate(text, "--truncate", "--overwrite")
     assert ended.code == 0
-    assert "1 lines were cut, their ends are not translated: 2" in ended.err
+    assert "1 line cut, not translated to the end: 2" in ended.err
     assert sorted(os.listdir()) == ["in.txt", "out.txt"]
 
 
 def test_nothing_but_refusals_is_1_and_no_output(translate):
     ended = translate(f"{LONG}\n")
     assert ended.code == 1
-    assert "1 of 1 lines refused" in ended.err
+    assert "1 of 1 line refused" in ended.err
     assert not os.path.exists("out.txt")
 
 
@@ -135,6 +162,26 @@ def test_draws(translate):
     assert ended.code == 0
     assert "-> out.txt, out.png" in ended.err
     assert Path("out.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_nothing_to_draw_is_a_warning(translate):
+    ended = translate("\n-\n", "--plot-attention", "out.png")
+    assert ended.code == 0
+    assert "warning: out.png is not drawn: no line with words in it was translated" in ended.err
+    assert ended.err.startswith("2 lines translated")
+    assert lines() == ["", "-", ""]
+
+
+def test_an_interruption_is_told(translator_bundle_path, tmp_path):
+    call = [*FORETELL, "translate", "-", "--model", str(translator_bundle_path)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(call, cwd=tmp_path, text=True, **pipes) as process:
+        process.stdin.write("seven\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 130
+        assert process.stderr.read() == "interrupted\n"
 
 
 def test_stdin_to_stdout(foretell_process, translator_bundle_path, tmp_path, translator):
@@ -170,29 +217,40 @@ def test_a_reader_that_leaves_early_is_no_error_message(translator_bundle_path, 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--beam-size", 0], "beam_size is 0; it must be a whole number of 1 to 64"),
-        (["--beam-size", 2, "--n-best", 3], "n_best is 3, but beam_size is 2"),
-        (["--sample"], "sample needs beam_size 1"),
+        (["--beam-size", 0], "error: --beam-size is 0; it must be a whole number of 1 to 64"),
+        (
+            ["--beam-size", 2, "--n-best", 3],
+            "--n-best is 3, but --beam-size is 2; raise --beam-size.",
+        ),
+        (["--sample", "--beam-size", 5], "--sample needs --beam-size 1"),
+        (["--top-k", 5, "--seed", 0], "--top-k, --seed are options of --sample; give that too"),
+        (["--temperature", 1], "--temperature is an option of --sample; give that too"),
+        (["--attention"], "--attention is an option of --format jsonl"),
         (["--format", "xml"], "the format is 'xml'; it must be text or jsonl"),
         (["--beam", 2], "--beam"),
         (["--plot-attention", "out.bmp"], "must end in .png"),
         (["--server", "127.0.0.1:1", "--device", "cpu"], "are the server's"),
+        (["--output", "."], "is no regular file"),
+        (["--output", "/"], "is no regular file"),
+        (["--output", "x" * 250], "the name has 250 bytes; give a shorter one"),
+        (["--output", "out.png", "--plot-attention", "out.png"], "are the same file"),
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "",
 )
 def test_wrong_options_are_2_and_write_nothing(translate, options, message):
     ended = translate(WORDS, *options)
-    assert ended.code == 2
+    assert ended.code == (1 if "--output" in options else 2)
     assert message in ended.err
     assert not os.path.exists("out.txt")
 
 
 def test_an_unknown_choice_is_refused_with_those_there_are(foretell_process, tmp_path):
     (tmp_path / "in.txt").write_text(WORDS)
-    ended = foretell_process("translate", "in.txt", "--length-formula", "google", "--top-p", 0)
+    wrong = ["--length-formula", "google", "--sample", "--top-p", 0]
+    ended = foretell_process("translate", "in.txt", *wrong)
     assert ended.code == 2
-    assert "length_formula is 'google'; expected power or gnmt." in ended.err
-    assert "top_p is 0.0" in ended.err  # all problems at once
+    assert "--length-formula is 'google'; expected power or gnmt." in ended.err
+    assert "--top-p is 0.0" in ended.err  # all problems at once
 
 
 def test_existing_output_needs_overwrite(translate):
@@ -248,6 +306,13 @@ def test_scores_of_given_translations(foretell, translator_bundle_path, tmp_path
     pairs = [("twenty one", "ein und zwanzig"), ("seven", "sieben")]
     expected = [f"{answer.log_prob:.6f}" for answer in translator.score(pairs)]
     assert ended.out.splitlines() == expected
+    command = shlex.join([*FORETELL, "score", "--model", str(translator_bundle_path)])
+    pipes = f"{command} --src <(cat a.en) --tgt <(cat a.de)"
+    done = subprocess.run(["bash", "-c", pipes], cwd=tmp_path, capture_output=True, check=True)
+    assert done.stdout.decode().splitlines() == expected
+    ended = foretell(*score, "--output", ".")
+    assert ended.code == 1
+    assert ". is no regular file" in ended.err
     (tmp_path / "a.de").write_text("ein und zwanzig\n")
     ended = foretell(*score)
     assert ended.code == 1

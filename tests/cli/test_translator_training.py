@@ -2,6 +2,9 @@
 
 import json
 import os
+import re
+import signal
+import subprocess
 import sys
 
 import pytest
@@ -101,11 +104,14 @@ def test_embeddings_are_read(foretell, texts, tmp_path):
         (["--cell", "gru", "--one-way"], "--one-way is an option of --arch recurrent"),
         (["--arch", "recurrent", "--heads", 2], "--heads is an option of --arch transformer"),
         (["--heads", 3], "doesn't split into 3 heads"),
-        (["--batch-tokens", 0], "batch_tokens is 0"),
-        (["--label-smoothing", 1], "label_smoothing is 1"),
+        (["--batch-tokens", 0], "--batch-tokens is 0"),
+        (["--label-smoothing", 1], "--label-smoothing is 1"),
         (["--valid-src", "v.en"], "--valid-src and --valid-tgt together"),
         (["--tgt", "v.de"], "a.en has 100, v.de has 20 lines"),
         (["--src", "nowhere"], "nowhere"),
+        (["--d-model", 18, "--heads", 4], "--d-model 18 doesn't split into 4 heads"),
+        (["--vocab-size", 20], "--vocab-size is 20, but"),
+        (["--resume", "--overwrite"], "--resume goes on, --overwrite starts anew; give one"),
         (["--embeddings", "a.en"], "a.en"),
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "",
@@ -118,6 +124,47 @@ def test_wrong_options_leave_no_finished_run(foretell, texts, options, message):
     assert not os.path.exists("runs/a/run.json")
 
 
+def test_files_that_are_missing_are_told_before_torch_is_read(foretell, texts, monkeypatch):
+    """All of them, and at once: torch alone takes seconds."""
+    monkeypatch.setitem(sys.modules, "foretell.model.fit_translator", None)
+    given = [*TEXTS[:6], "--valid-tgt", "no.de", "--embeddings", "no.txt"]
+    ended = foretell("train", "translator", *given, "--output", "runs/a")
+    assert ended.code == 1
+    assert "no.de can't be read (No such file or directory)" in ended.err
+    assert "no.txt can't be read" in ended.err
+
+
+def test_a_resumed_run_says_where_it_stood(foretell, texts):
+    train = ["train", "translator", *TEXTS[:4], "--output", "runs/a", *SMALL, *SHORT, "--resume"]
+    ended = foretell(*train, "--vocab-size", 9000)
+    assert ended.code == 0
+    assert "there is no training run in runs/a to go on with; it starts anew" in ended.err
+    assert "--vocab-size 9,000: the text gives " in ended.err
+    ended = foretell(*train, "--vocab-size", 9000)
+    assert ended.code == 0
+    assert "the training in runs/a had finished already; nothing was left to do" in ended.err
+    assert "weights trained" not in ended.err
+    ended = foretell(*train, "--d-model", 32)
+    assert ended.code == 1
+    assert "--d-model 16, not 32" in ended.err
+    assert "with the same data and options (--resume), or start anew (--overwrite)" in ended.err
+
+
+def test_an_interrupted_training_says_how_to_go_on(texts, tmp_path):
+    train = ["train", "translator", *TEXTS[:4], "--output", "runs/a", *SMALL, "--steps", 100_000]
+    command = [sys.executable, "-m", "foretell.cli.main", *map(str, train)]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        while "training 1/" not in process.stderr.readline():
+            pass
+        process.send_signal(signal.SIGINT)
+        told = process.stderr.read()
+    assert process.returncode == 130
+    assert re.search(
+        r"interrupted: (all [\d,]+ steps are|1 step is) saved; go on with --resume", told
+    )
+    assert "Traceback" not in told
+
+
 def test_without_sacrebleu_the_loss_chooses(foretell, texts, monkeypatch):
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
     train = ["train", "translator", *TEXTS, "--output", "runs/a", *SMALL, *SHORT]
@@ -125,6 +172,23 @@ def test_without_sacrebleu_the_loss_chooses(foretell, texts, monkeypatch):
     assert ended.code == 0
     assert "sacrebleu is not installed (extra [evaluate]); the loss chooses" in ended.err
     assert "BLEU" not in ended.err
+
+
+def test_inspect_shows_no_empty_facts(foretell, foretell_process, texts):
+    train = ["train", "translator", *TEXTS[:4], "--output", "runs/a", *SMALL, *SHORT]
+    assert foretell(*train).code == 0
+    assert foretell_process("export", "runs/a", "--output", "models/a/1").code == 0
+    told = foretell("inspect", "models/a").out
+    for empty in ("None", "languages", "validation", ": \n", ":\n"):
+        assert empty not in told
+
+
+def test_nothing_to_evaluate_is_told(foretell, texts, tmp_path, translator_bundle_path):
+    (tmp_path / "none").write_text("")
+    evaluate = ["evaluate", "translator", "--src", "none", "--ref", "none"]
+    ended = foretell(*evaluate, "--model", translator_bundle_path)
+    assert ended.code == 1
+    assert "none has no lines; give sentences and their translations" in ended.err
 
 
 def test_evaluation_says_what_it_lacks(foretell, texts, translator_bundle_path, monkeypatch):

@@ -103,6 +103,18 @@ def test_a_long_list_is_cut_and_no_answer_changes(call, serving, make_translator
         assert call(address, "score", pairs, options=client) == scores
 
 
+def test_a_part_of_a_list_keeps_its_place(call, serving, make_translator):
+    """Whoever sends a file in parts gets what the whole would have given."""
+    sentences = numbered(9)
+    translator = make_translator()
+    expected = describe(translator.translate(sentences, SAMPLE))
+    with serving(ende=translator, max_sentences=2) as address:
+        answers = call(address, "translate", sentences[4:], SAMPLE, first_place=4)
+        with pytest.raises(OptionError, match="first_place is -1; it must be 0 or more"):
+            call(address, "translate", sentences, SAMPLE, first_place=-1)
+    assert describe(answers) == expected[4:]
+
+
 def test_a_huge_list_passes_the_servers_limits(call, serving, make_translator):
     translator = make_translator()
     with serving(ende=translator) as address:
