@@ -111,7 +111,7 @@ def draw_attention(pictures: Sequence[AttentionPicture], target: Path) -> None:
     for row, row_height in zip(rows, heights, strict=True):
         x = _MARGIN
         for panel, column_width in zip(row, widths, strict=False):
-            box = _box(x + panel.left, y - panel.height, panel, width, height)
+            box = _box(x + panel.left, y - panel.top, panel, width, height)
             image = _draw_panel(figure.add_axes(box), panel, colors)
             x += column_width + _GAP
         y -= row_height + _GAP
@@ -125,7 +125,10 @@ def draw_attention(pictures: Sequence[AttentionPicture], target: Path) -> None:
     _draw_bar(figure, image, bar)
     if any(_label(token).startswith(_INSIDE) for panel in panels for token in _tokens(panel)):
         figure.text(
-            *(_MARGIN / width, bar[1]), f"{_INSIDE}: goes on with a word", fontsize=8, color=_MUTED
+            *(_MARGIN / width, bar[1]),
+            f"{_INSIDE} before a piece that goes on with a word",
+            fontsize=8,
+            color=_MUTED,
         )
     with replacing(target, target.suffix) as partial, warnings.catch_warnings():
         # Letters that the font lacks are drawn as boxes; nobody can do anything about it.
@@ -136,11 +139,11 @@ def draw_attention(pictures: Sequence[AttentionPicture], target: Path) -> None:
 def _box(
     x: float, y: float, panel: _Panel, width: float, height: float
 ) -> tuple[float, float, float, float]:
-    """Place a panel's cells: left, bottom, width and height as shares of the figure."""
+    """Place a panel's cells below y: left, bottom, width and height as shares of the figure."""
     num_rows, num_columns = panel.picture.weights.shape
     return (
         x / width,
-        y / height,
+        (y - num_rows * panel.cell) / height,
         num_columns * panel.cell / width,
         num_rows * panel.cell / height,
     )
