@@ -25,6 +25,7 @@ from foretell.model.checkpoint import (
 )
 from foretell.model.interrupt import TrainingStopped, stop_on_signals
 from foretell.model.loop_config import LoopConfig
+from foretell.model.memory import MemoryKeeper
 
 # A checkpoint is never older than this, however slow the steps are.
 CHECKPOINT_S = 60.0
@@ -112,7 +113,7 @@ def train(
     if resume and checkpoint.path.exists():
         state, clipped = _restored(checkpoint.load(), config)
     log = TrainingLog(run / "log.csv", after=state.step) if fabric.is_global_zero else None
-    clock = _Clock(state.step)
+    clock, memory = _Clock(state.step), MemoryKeeper()
     with stop_on_signals() as stop:
         while state.step < config.steps and not _out_of_patience(state, config):
             step = state.step
@@ -143,6 +144,7 @@ def train(
             if log is not None and (due or stopping or clock.is_due()):
                 checkpoint.save({"state": _plain(state), "clipped": int(clipped)})
                 clock.saved()
+            memory.step()
             if stopping:
                 raise TrainingStopped(state.step)
     average.copy_to(objective, best=bool(validation))

@@ -141,6 +141,18 @@ def test_weights_that_are_no_numbers_are_never_saved(tmp_path):
     assert not (tmp_path / "checkpoint.pt").exists()
 
 
+def test_free_memory_is_given_back_now_and_then(tmp_path, monkeypatch):
+    """Batches of varying shape leave holes in the heap, and a long training grows by them."""
+    given = []
+    monkeypatch.setattr("foretell.model.memory._find_trim", lambda: given.append)
+    monkeypatch.setattr("foretell.model.memory.INTERVAL_S", 1e9)
+    run_training(tmp_path / "seldom")
+    assert not given
+    monkeypatch.setattr("foretell.model.memory.INTERVAL_S", 0.0)
+    run_training(tmp_path / "always")
+    assert given == [0] * 40
+
+
 def test_the_schedule_climbs_in_a_line_and_falls_in_half_a_cosine():
     config = TrainingConfig(steps=110, warmup_steps=10, learning_rate=1.0)
     rates = [learning_rate(step, config) for step in range(110)]
