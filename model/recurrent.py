@@ -59,7 +59,7 @@ class Recurrent(Seq2Seq):
         self, src: Int64[Tensor, "B S"], src_mask: Bool[Tensor, "B S"]
     ) -> tuple[Memory, State]:
         """Read the source; the state starts from what each layer ended with."""
-        x = self.dropout(self.embedding(src))
+        x = self.dropout(self.embed(src))
         ends: list[CellState] = []
         for layer in self.encoder:
             assert isinstance(layer, nn.ModuleList)
@@ -111,7 +111,7 @@ class Recurrent(Seq2Seq):
             name: past.gather(1, parents[..., None].expand(-1, -1, past.shape[2]))
             for name, past in state.items()
         }  # [B K C] each
-        projected = self._first.project(self.dropout(self.embedding(tokens)))
+        projected = self._first.project(self.dropout(self.embed(tokens)))
         output, attention, present = self._advance(projected, src_mask, memory, followed)
         return StepOutput(self.log_probs(output), attention, present)
 
@@ -123,7 +123,7 @@ class Recurrent(Seq2Seq):
         tgt: Int64[Tensor, "B T"],
     ) -> Float[Tensor, "B T C"]:
         """Decode a given target step by step, as `step` does."""
-        projected = self._first.project(self.dropout(self.embedding(tgt)))  # [B T G]
+        projected = self._first.project(self.dropout(self.embed(tgt)))  # [B T G]
         state = {**state, **self.empty_state(tgt.shape[0])}
         if self.feeds_back:
             outputs = []

@@ -3,6 +3,7 @@
 Axes: B batch, S source, T target, K beams, C channels (d_model), V vocabulary.
 """
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
@@ -105,6 +106,17 @@ class Seq2Seq(nn.Module, ABC):
         """Encode, and decode a given target: the hidden output at every step."""
         memory, state = self.encode(src, src_mask)
         return self.decode(src_mask, memory, state, tgt)
+
+    def embed(self, tokens: Int64[Tensor, "*N"]) -> Float[Tensor, "*N C"]:
+        """Return the embeddings, brought to a spread of about 1.
+
+        The output layer shares the weights and wants them small; read as they are, they would
+        leave a recurrent cell nearly linear, and its training far behind.
+
+        Source: Vaswani et al. 2017, section 3.4.
+        """
+        embedded: Tensor = self.embedding(tokens) * math.sqrt(self.d_model)
+        return embedded
 
     def predictable_logits(self, hidden: Float[Tensor, "*N C"]) -> Float[Tensor, "*N W"]:
         """Return the logits of all pieces but the first two, pad and bos, which never come."""

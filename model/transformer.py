@@ -6,7 +6,6 @@ Source: Vaswani et al. 2017, "Attention is all you need". Weights of embeddings 
     shared unless told otherwise (section 3.4); pre-norm adds a last norm to either side.
 """
 
-import math
 from typing import Any
 
 import torch
@@ -135,8 +134,7 @@ class Transformer(Seq2Seq):
     def _embed(
         self, tokens: Int64[Tensor, "B T"], positions: Int64[Tensor, "#B #T"]
     ) -> Float[Tensor, "B T C"]:
-        embedded = self.embedding(tokens) * math.sqrt(self.d_model)
-        embedded = embedded + sinusoidal_positions(positions, self.d_model)
+        embedded = self.embed(tokens) + sinusoidal_positions(positions, self.d_model)
         placed: Tensor = self.dropout(embedded)
         return placed
 

@@ -6,10 +6,10 @@ Axes: B batch, S source, T target, N real target tokens.
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
-from torch.nn import functional
 
 from foretell.data.text import PAD
 from foretell.model.seq2seq import NUM_UNPREDICTED, Seq2Seq
+from foretell.model.token_loss import token_loss
 
 
 class TranslatorObjective(nn.Module):
@@ -33,11 +33,7 @@ class TranslatorObjective(nn.Module):
         hidden = self.model(src, src != PAD, tgt[:, :-1])  # [B T-1 C]
         target = tgt[:, 1:]
         real = target != PAD
-        logits = self.model.predictable_logits(hidden[real]).to(torch.float32)  # [N W]
-        loss = functional.cross_entropy(
-            logits,
-            target[real] - NUM_UNPREDICTED,
-            reduction="sum",
-            label_smoothing=self.label_smoothing if self.training else 0.0,
-        )
+        logits = self.model.predictable_logits(hidden[real])  # [N W]
+        smoothing = self.label_smoothing if self.training else 0.0
+        loss = token_loss(logits, target[real] - NUM_UNPREDICTED, smoothing)
         return loss, real.sum().to(torch.float32)

@@ -45,15 +45,25 @@ RUNS = HERE.parents[2] / "build" / "benchmarks" / "multi30k"
 
 MODELS: dict[str, tuple[TranslatorConfig, TranslatorTraining]] = {
     "transformer": (
-        TransformerConfig(vocab_size=6000, d_model=256, d_ff=512, num_heads=4, dropout=0.25),
+        TransformerConfig(vocab_size=6000, d_model=256, d_ff=512, num_heads=4, dropout=0.3),
         TranslatorTraining(
-            steps=5200, warmup_steps=400, learning_rate=1e-3, precision="bf16", validate_every=250
+            steps=14_000,
+            batch_tokens=1500,
+            warmup_steps=800,
+            learning_rate=1e-3,
+            precision="bf16",
+            validate_every=1000,
         ),
     ),
     "recurrent": (
-        RecurrentConfig(vocab_size=6000, d_model=320, dropout=0.3),
+        RecurrentConfig(vocab_size=6000, d_model=384, dropout=0.3),
         TranslatorTraining(
-            steps=3400, warmup_steps=400, learning_rate=1e-3, precision="bf16", validate_every=250
+            steps=14_000,
+            batch_tokens=1500,
+            warmup_steps=800,
+            learning_rate=1e-3,
+            precision="bf16",
+            validate_every=1000,
         ),
     ),
 }

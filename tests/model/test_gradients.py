@@ -97,7 +97,7 @@ def test_norms_on_sentences_are_those_of_the_running_encoder(kind, make_model, j
     cell = model.double().encoder[0][1]
     for row, source in enumerate(SOURCES):
         with torch.no_grad():
-            inputs = cell.project(model.embedding(torch.tensor([2, *source[::-1]])))
+            inputs = cell.project(model.embed(torch.tensor([2, *source[::-1]])))
         assert np.isfinite(flow.log_norms[row]).sum() == len(source)  # from step 2 to the last
         for lag in (1, len(source)):
             start = torch.zeros(4 * cell.num_states).double()

@@ -113,7 +113,7 @@ def test_the_output_is_tanh_of_w_c_over_context_and_state(make_model, sentences)
     tgt = torch.tensor([[BOS]])
     output = model.decode(mask, memory, state, tgt)[0, 0]
     cell = model.decoder[0]
-    (s,) = cell.step(cell.project(model.embedding(tgt))[:, 0], (state["past_hidden_0"][:, 0],))
+    (s,) = cell.step(cell.project(model.embed(tgt))[:, 0], (state["past_hidden_0"][:, 0],))
     h = memory["memory_values"][0]  # [S C]
     a = (h @ s[0]).softmax(dim=0) @ h
     combined = model.combine.weight @ torch.cat((a, s[0])) + model.combine.bias

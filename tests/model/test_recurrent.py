@@ -26,7 +26,7 @@ def test_the_encoder_equals_torchs_layers_with_its_weights(
                 getattr(layers, f"{name}_l{i}{suffix}").copy_(weight)
     src, mask = sentences(3, 7, 1)
     packed = pack_padded_sequence(
-        model.embedding(src), mask.sum(dim=1), batch_first=True, enforce_sorted=False
+        model.embed(src), mask.sum(dim=1), batch_first=True, enforce_sorted=False
     )
     outputs, last = layers(packed)
     memory, state = model.encode(src, mask)
