@@ -1,0 +1,64 @@
+"""What is told of the server's work, by those who do it: counted, and never in their way."""
+
+from collections.abc import Sequence
+
+
+class Observer:
+    """Hears what happens to models and their requests.
+
+    Every method may be called from any thread, returns at once and never raises. A model is named
+    as the repository names it, with the version that is at work.
+    """
+
+    def on_admitted(self, model: str, version: int) -> None:
+        """A request was let in; it waits from now on."""
+
+    def on_rejected(self, model: str, version: int, reason: str) -> None:
+        """A request was not let in, or not computed: the queue was full, its time was over.
+
+        Args:
+            model: Whose request.
+            version: Of the model.
+            reason: In one word, such as "full", "deadline", "cancelled".
+        """
+
+    def on_batch(
+        self,
+        model: str,
+        version: int,
+        requests: int,
+        items: int,
+        padded_items: int,
+        queue_s: Sequence[float],
+        compute_s: float,
+    ) -> None:
+        """A batch was computed.
+
+        Args:
+            model: Whose.
+            version: Of the model.
+            requests: That had a part in it.
+            items: Real ones, in whatever the batch is padded (tokens, steps).
+            padded_items: All that was computed, padding too; at least `items`.
+            queue_s: Seconds each request waited for it.
+            compute_s: Seconds the batch took.
+        """
+
+    def on_done(self, model: str, version: int, outcome: str, seconds: float) -> None:
+        """A request that was let in is over.
+
+        Args:
+            model: Whose.
+            version: Of the model.
+            outcome: "ok", "error", "cancelled" or "deadline".
+            seconds: From its admission to its end.
+        """
+
+    def on_tokens(self, model: str, version: int, n: int) -> None:
+        """A translator wrote so many tokens."""
+
+    def on_loaded(self, model: str, version: int, seconds: float) -> None:
+        """A version is loaded and warm; it took so long."""
+
+    def on_unloaded(self, model: str, version: int) -> None:
+        """A version is gone."""
