@@ -47,9 +47,9 @@ class ForecasterService(ForecasterServicer):
             yield response
 
     async def _answer(self, request: ForecastRequest) -> ForecastResponse:
-        model = self._repository.get(request.model, request.version)
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._workers, self._forecast, model, request)
+        with self._repository.lease(request.model, request.version) as model:
+            return await loop.run_in_executor(self._workers, self._forecast, model, request)
 
     def _forecast(self, model: Model, request: ForecastRequest) -> ForecastResponse:
         forecaster, spec = model.forecaster

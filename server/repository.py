@@ -8,7 +8,8 @@ one that doesn't load is reported and never served.
 import logging
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -106,6 +107,15 @@ class Repository:
                 f"version {version} of {model.name} is not served; there are: {served}."
             )
         return model
+
+    @contextmanager
+    def lease(self, name: str, version: int) -> Iterator[Model]:
+        """Look up a served model as `get` does, and keep that version loaded until left.
+
+        Raises:
+            ModelNotFoundError: There is none; those there are are listed.
+        """
+        yield self.get(name, version)
 
 
 def _find(path: Path) -> dict[str, dict[int, Path]]:

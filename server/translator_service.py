@@ -53,10 +53,10 @@ class TranslatorService(TranslatorServicer):
         self, request: wire.TranslateStreamRequest, context: grpc.aio.ServicerContext
     ) -> AsyncIterator[wire.TranslateStreamResponse]:
         """Translate one sentence, and send what is found while it is being found."""
-        model = self._repository.get(request.model, request.version)
-        steps = partial(self._stream, model, request)
-        async for response in stream_from_worker(steps, self._workers, context):
-            yield response
+        with self._repository.lease(request.model, request.version) as model:
+            steps = partial(self._stream, model, request)
+            async for response in stream_from_worker(steps, self._workers, context):
+                yield response
 
     async def Score(  # noqa: N802  # gRPC's name
         self, request: wire.ScoreRequest, context: grpc.aio.ServicerContext
@@ -70,8 +70,8 @@ class TranslatorService(TranslatorServicer):
         compute: Callable[[Model, RequestT, Check], ResponseT],
         context: grpc.aio.ServicerContext,
     ) -> ResponseT:
-        model = self._repository.get(request.model, request.version)
-        return await run_in_worker(partial(compute, model, request), self._workers, context)
+        with self._repository.lease(request.model, request.version) as model:
+            return await run_in_worker(partial(compute, model, request), self._workers, context)
 
     def _translate(
         self, model: Model, request: wire.TranslateRequest, check: Check
