@@ -22,8 +22,8 @@ def serve(
     ] = "127.0.0.1:8001",
     device: parameters.Device = "auto",
     threads: parameters.Threads = None,
-    workers: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Requests computed at a time.")
+    instances: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Batches computed at a time.")
     ] = 2,
     max_message_mib: Annotated[
         int,
@@ -55,7 +55,7 @@ def serve(
         listen,
         device=device,
         threads=threads,
-        workers=workers,
+        instances=instances,
         max_message_bytes=max_message_mib * 1024 * 1024,
         max_sentences=max_sentences,
         max_characters=max_characters,

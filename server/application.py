@@ -51,7 +51,7 @@ class Application:
         self.address = options.listen
         self._repository = repository
         self._options = options
-        self._workers = ThreadPoolExecutor(options.workers, thread_name_prefix="model")
+        self._workers = ThreadPoolExecutor(options.instances, thread_name_prefix="model")
         self._drain = Drain()
         self._health = health.aio.HealthServicer()
         self._server = grpc.aio.server(

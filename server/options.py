@@ -1,4 +1,4 @@
-"""How a server serves: address, workers, and the limits that protect it."""
+"""How a server serves: address, instances, and the limits that protect it."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ class ServerOptions:
 
     Attributes:
         listen: HOST:PORT; port 0 takes a free one.
-        workers: Requests that are computed at a time; more wait. Each may use all of a model's
+        instances: Batches that are computed at a time; more wait. Each may use all of a model's
             threads.
         max_message_bytes: Largest request and largest answer. Memory for messages is at most about
             this times twice the number of requests in work.
@@ -26,7 +26,7 @@ class ServerOptions:
     """
 
     listen: str = "127.0.0.1:8001"
-    workers: int = 2
+    instances: int = 2
     max_message_bytes: int = 64 * MIB
     max_sentences: int = 1024
     max_characters: int = 100_000
@@ -35,8 +35,8 @@ class ServerOptions:
 
     def __post_init__(self) -> None:
         problems = []
-        if self.workers < 1:
-            problems.append(f"workers is {self.workers}; it must be at least 1.")
+        if self.instances < 1:
+            problems.append(f"instances is {self.instances}; it must be at least 1.")
         if not 1024 <= self.max_message_bytes < 2048 * MIB:
             problems.append(
                 f"max_message_bytes is {self.max_message_bytes:,}; it must be 1,024 to "

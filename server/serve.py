@@ -26,7 +26,7 @@ def serve(
     *,
     device: str = "auto",
     threads: int | None = None,
-    workers: int = 2,
+    instances: int = 2,
     max_message_bytes: int = 64 * MIB,
     max_sentences: int = 1024,
     max_characters: int = 100_000,
@@ -45,7 +45,7 @@ def serve(
         listen: HOST:PORT; port 0 takes a free one.
         device: "auto", "cpu" or "cuda".
         threads: Threads of each model; None takes the allowed cores.
-        workers: Requests that are computed at a time.
+        instances: Batches that are computed at a time.
         max_message_bytes: Largest request and largest answer.
         max_sentences: Most sentences of one request to a translator.
         max_characters: Most characters of one sentence.
@@ -61,7 +61,7 @@ def serve(
     """
     options = ServerOptions(
         listen=listen,
-        workers=workers,
+        instances=instances,
         max_message_bytes=max_message_bytes,
         max_sentences=max_sentences,
         max_characters=max_characters,

@@ -269,7 +269,7 @@ def test_a_refused_sentence_is_refused_in_a_stream_too(call, serving, make_trans
 
 def test_leaving_a_stream_frees_the_server(serving, make_translator):
     translator = make_translator(before_step=lambda: threading.Event().wait(0.02))
-    with serving(ende=translator, workers=1) as address, Client(address) as client:
+    with serving(ende=translator, instances=1) as address, Client(address) as client:
         stream = client.translate_stream("a " * 49)
         assert next(stream).text == "a"
         stream.close()
@@ -287,7 +287,7 @@ def test_leaving_an_asynchronous_stream_frees_the_server(serving, make_translato
             await stream.aclose()
             return await client.translate(["ab"])
 
-    with serving(ende=translator, workers=1) as address:
+    with serving(ende=translator, instances=1) as address:
         assert asyncio.run(leave(address))[0].text == "ba"
     assert translator.closed.is_set()
 

@@ -104,7 +104,7 @@ def test_a_server_that_cannot_listen_leaves_nothing_behind(taken_port, make_fore
 def test_options_out_of_range_are_all_told():
     with pytest.raises(OptionError) as caught:
         ServerOptions(
-            workers=0,
+            instances=0,
             max_message_bytes=1,
             max_sentences=0,
             max_characters=2**31,

@@ -26,7 +26,7 @@ fake, models, listen, delay_s, grace_s = sys.argv[1:]
 Fake = runpy.run_path(fake)["FakeForecaster"]
 module.load = lambda path, device, threads: Fake(delay_s=float(delay_s))
 try:
-    module.serve(models, listen, workers=4, grace_s=float(grace_s))
+    module.serve(models, listen, instances=4, grace_s=float(grace_s))
 except ForetellError as error:
     sys.exit(f"error: {error}")
 """

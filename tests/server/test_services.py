@@ -238,7 +238,7 @@ def test_a_call_that_nobody_waits_for_any_more_is_never_computed(
 ):
     """Clients give up and ask again; who works through the dead queue never catches up."""
     forecaster = make_forecaster(delay_s=1.0)
-    options = ServerOptions(listen="127.0.0.1:0", workers=1)
+    options = ServerOptions(listen="127.0.0.1:0", instances=1)
     with serving(demand=forecaster, options=options) as channel:
         stub = ForecasterStub(channel)
         first = stub.Forecast.future(make_request({"first": [1, 2]}))

@@ -13,7 +13,7 @@ from foretell.protos.v1.models_pb2_grpc import ModelsStub
 from foretell.protos.v1.translator_pb2_grpc import TranslatorStub
 from foretell.server.options import ServerOptions
 
-ONE_WORKER = ServerOptions(listen="127.0.0.1:0", workers=1)
+ONE_WORKER = ServerOptions(listen="127.0.0.1:0", instances=1)
 LONG = f"{'x' * 30} " * 3000  # more parts than gRPC sends to one who doesn't read
 
 
