@@ -45,6 +45,7 @@ class OnnxDecoder:
         vocab_size: Number of token ids, V.
         has_attention: Whether attention weights can be had.
         session: The decoder's graph; its `for_each` shares work out among threads.
+        sessions: Both graphs by name, "encoder" and "decoder".
     """
 
     def __init__(self, bundle: Bundle, *, device: str = "auto", threads: int | None = None) -> None:
@@ -77,6 +78,7 @@ class OnnxDecoder:
         self.has_attention = spec.has_attention
         self._encoder = Session(bundle, ENCODER_FILE, device=device, threads=threads)
         self.session = Session(bundle, DECODER_FILE, device=device, threads=threads)
+        self.sessions = {"encoder": self._encoder, "decoder": self.session}
         self._presents = {
             tensor.name: renamed(tensor.name, "present_") for tensor in self._signature.past
         }

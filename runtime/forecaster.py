@@ -4,7 +4,7 @@ Axes: n series, H horizon.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -174,6 +174,12 @@ class Forecaster:
         refused = {refusal.position for refusal in panel.refusals}
         positions = [place for place in rows.positions.tolist() if place not in refused]
         return self._forecast_panel(panel, positions, options)
+
+    def run_graph(
+        self, graph: str, inputs: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None
+    ) -> dict[str, np.ndarray]:
+        """Run the bundle's graph, "forecaster"; as `Session.run`."""
+        return {"forecaster": self._session}[graph].run(inputs, outputs)
 
     def _forecast_panel(
         self, panel: Panel, positions: Sequence[int], options: ForecastOptions

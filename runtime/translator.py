@@ -4,7 +4,7 @@ Axes: B sentences, S pieces of the source.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -174,7 +174,7 @@ class Translator:
 
     def translate_stream(
         self, sentence: str, options: TranslateOptions = _DEFAULTS
-    ) -> Iterator[TranslationPart | Translation]:
+    ) -> Generator[TranslationPart | Translation, None, None]:
         """Translate a sentence, and tell its text while it is being found.
 
         With a beam of 1 a token is told as soon as it is chosen; with more, once all hypotheses
@@ -251,6 +251,12 @@ class Translator:
         )
         return answers
 
+    def run_graph(
+        self, graph: str, inputs: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None
+    ) -> dict[str, np.ndarray]:
+        """Run one of the bundle's graphs, "encoder" or "decoder"; as `Session.run`."""
+        return self._decoder.sessions[graph].run(inputs, outputs)
+
     def _task(
         self, normal: str, options: TranslateOptions, texts: OptionTexts, position: int, place: int
     ) -> SentenceTask:
@@ -291,7 +297,7 @@ class Translator:
 
     def _stream(
         self, normal: str, options: TranslateOptions, texts: OptionTexts
-    ) -> Iterator[TranslationPart | Translation]:
+    ) -> Generator[TranslationPart | Translation, None, None]:
         answers = Answers[Translation](1)
         known = without_model(normal, is_normal=True)
         if known is not None:

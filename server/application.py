@@ -13,6 +13,7 @@ from foretell.protos.v1 import forecaster_pb2, models_pb2, translator_pb2
 from foretell.protos.v1.forecaster_pb2_grpc import add_ForecasterServicer_to_server
 from foretell.protos.v1.models_pb2_grpc import add_ModelsServicer_to_server
 from foretell.protos.v1.translator_pb2_grpc import add_TranslatorServicer_to_server
+from foretell.server.answering import Answering
 from foretell.server.calls import AroundCalls, ReadingInside
 from foretell.server.drain import Drain
 from foretell.server.errors import ListenError, errors_as_status
@@ -76,12 +77,13 @@ class Application:
         Raises:
             ListenError: The address can't be had.
         """
-        repository, workers, options = self._repository, self._workers, self._options
+        repository, options = self._repository, self._options
+        answering = Answering(self._workers)
         add_ForecasterServicer_to_server(
-            ForecasterService(repository, workers, options), self._server
+            ForecasterService(repository, answering, options), self._server
         )
         add_TranslatorServicer_to_server(
-            TranslatorService(repository, workers, options), self._server
+            TranslatorService(repository, answering, options), self._server
         )
         add_ModelsServicer_to_server(ModelsService(repository, options), self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)

@@ -1,34 +1,37 @@
 """Forecasts over the wire: decode, call, encode. What may go wrong is told by exceptions."""
 
-import asyncio
 from collections.abc import AsyncIterator
-from concurrent.futures import Executor
+from functools import partial
 
 import grpc
 
+from foretell.data.bundle import ForecasterSpec
 from foretell.data.errors import ForetellError
 from foretell.protos.v1.forecaster_pb2 import ForecastRequest, ForecastResponse
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterServicer
-from foretell.server.codec import answer_bytes, read_request, write_answer
+from foretell.server.answering import Answering
+from foretell.server.call import Call
+from foretell.server.codec import ForecastTask, answer_bytes, read_request, write_answer
 from foretell.server.errors import MessageSizeError
 from foretell.server.options import ServerOptions
 from foretell.server.repository import Repository
-from foretell.server.served import Model
 
 
 class ForecasterService(ForecasterServicer):
     """Forecasts; decoding, computing and encoding run off the event loop."""
 
-    def __init__(self, repository: Repository, workers: Executor, options: ServerOptions) -> None:
+    def __init__(
+        self, repository: Repository, answering: Answering, options: ServerOptions
+    ) -> None:
         self._repository = repository
-        self._workers = workers
+        self._answering = answering
         self._options = options
 
     async def Forecast(  # noqa: N802  # gRPC's name
         self, request: ForecastRequest, context: grpc.aio.ServicerContext
     ) -> ForecastResponse:
         """Forecast the series of one request."""
-        return await self._answer(request)
+        return await self._answer(request, context)
 
     async def ForecastStream(  # noqa: N802  # gRPC's name
         self,
@@ -40,28 +43,34 @@ class ForecasterService(ForecasterServicer):
         async for request in request_iterator:
             number += 1
             try:
-                response = await self._answer(request)
+                response = await self._answer(request, context)
             except ForetellError as error:
                 error.add_note(f"request {number} of the stream:")
                 raise
             yield response
 
-    async def _answer(self, request: ForecastRequest) -> ForecastResponse:
-        loop = asyncio.get_running_loop()
+    async def _answer(
+        self, request: ForecastRequest, context: grpc.aio.ServicerContext
+    ) -> ForecastResponse:
+        answering = self._answering
+        call = Call(context, size_bytes=request.ByteSize())
         with self._repository.lease(request.model, request.version) as model:
-            return await loop.run_in_executor(self._workers, self._forecast, model, request)
+            forecaster, spec = model.forecaster
+            task = await answering.compute(partial(self._read, request, spec))
+            answer = await answering.forecast(model, task.rows, task.future, task.options, call)
+            response = await answering.compute(
+                partial(write_answer, answer, task.rows, raw=request.raw_answer)
+            )
+            response.model = model.name
+            response.version = model.version
+            response.provider = forecaster.provider
+            self._check_size(response.ByteSize())
+            return response
 
-    def _forecast(self, model: Model, request: ForecastRequest) -> ForecastResponse:
-        forecaster, spec = model.forecaster
+    def _read(self, request: ForecastRequest, spec: ForecasterSpec) -> ForecastTask:
         task = read_request(request, spec)
         self._check_size(answer_bytes(len(task.rows.ids), task.options))
-        answer = forecaster.forecast_rows(task.rows, task.future, task.options)
-        response = write_answer(answer, task.rows, raw=request.raw_answer)
-        response.model = model.name
-        response.version = model.version
-        response.provider = forecaster.provider
-        self._check_size(response.ByteSize())
-        return response
+        return task
 
     def _check_size(self, size_bytes: int) -> None:
         most = self._options.max_message_bytes

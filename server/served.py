@@ -1,8 +1,10 @@
 """What the server asks of a model: the calls of the runtime that it needs, and no more."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
+
+import numpy as np
 
 from foretell.data.bundle import ForecasterSpec, Manifest, TranslatorSpec
 from foretell.data.options import ForecastOptions
@@ -21,6 +23,11 @@ class Served(Protocol):
     @property
     def provider(self) -> str:
         """What computes the answers, the one in use."""
+
+    def run_graph(
+        self, graph: str, inputs: Mapping[str, np.ndarray], outputs: Sequence[str] | None
+    ) -> dict[str, np.ndarray]:
+        """Run "forecaster", "encoder" or "decoder" once on arrays that fit its signature."""
 
 
 class ServedForecaster(Served, Protocol):
@@ -50,7 +57,7 @@ class ServedTranslator(Served, Protocol):
 
     def translate_stream(
         self, sentence: str, options: TranslateOptions
-    ) -> Iterator[TranslationPart | Translation]:
+    ) -> Generator[TranslationPart | Translation, None, None]:
         """Yield a part a step, which may be empty, and the translation last; closing it stops."""
 
     def score(

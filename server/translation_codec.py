@@ -4,7 +4,7 @@ What comes over the wire is checked here, all of it, before any of it is used. A
 long refuses its own sentence alone.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -17,7 +17,6 @@ from foretell.data.errors import OptionError
 from foretell.data.translation import (
     Hypothesis,
     PairScore,
-    RefusedSentencesError,
     TranslateOptions,
     Translation,
 )
@@ -38,7 +37,6 @@ _FINISH_REASONS = {
 }
 
 Item = TypeVar("Item")
-Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,30 +126,6 @@ def answer_bytes(task: Task[str], spec: TranslatorSpec) -> int:
         )
         for text, options in chosen
     )
-
-
-def answer_all(
-    task: Task[Item], ask: Callable[[], Sequence[Answer]]
-) -> tuple[list[tuple[int, Answer]], list[wire.SentenceError]]:
-    """Ask a translator for its answers to a task.
-
-    Returns:
-        The answers with their positions, and the refused items, those of the task among them.
-    """
-    reasons: dict[int, str] = {}
-    try:
-        answers: Sequence[Answer | None] = ask()
-    except RefusedSentencesError as error:
-        answers = error.answers
-        reasons = {refusal.position: refusal.reason for refusal in error.refusals}
-    reasons |= task.refusals
-    answered = [
-        (at, answer)
-        for at, answer in enumerate(answers)
-        if answer is not None and at not in reasons
-    ]
-    errors = [wire.SentenceError(position=at, reason=reasons[at]) for at in sorted(reasons)]
-    return answered, errors
 
 
 def write_translation(position: int, translation: Translation, *, raw: bool) -> wire.Translation:
