@@ -2,25 +2,39 @@
 
 from collections.abc import Sequence
 
+from foretell.server.statistics import Statistics
+
+# Triton's reasons, which dashboards know.
+_FAILURES = {"ok": None, "cancelled": "CANCELED", "deadline": "REJECTED"}
+
 
 class Observer:
     """Hears what happens to models and their requests.
 
     Every method may be called from any thread, returns at once and never raises. A model is named
-    as the repository names it, with the version that is at work.
+    as the repository names it, with the version that is at work; one that `on_loaded` hasn't
+    announced counts as "other". A request is either rejected, or admitted and later done, once.
+
+    Attributes:
+        statistics: What came of it, in numbers.
     """
+
+    def __init__(self) -> None:
+        self.statistics = Statistics()
 
     def on_admitted(self, model: str, version: int) -> None:
         """A request was let in; it waits from now on."""
+        self.statistics.admit(model, version)
 
     def on_rejected(self, model: str, version: int, reason: str) -> None:
-        """A request was not let in, or not computed: the queue was full, its time was over.
+        """A request was not let in.
 
         Args:
             model: Whose request.
             version: Of the model.
-            reason: In one word, such as "full", "deadline", "cancelled".
+            reason: In one word: "full", "bytes".
         """
+        self.statistics.reject(model, version)
 
     def on_batch(
         self,
@@ -43,6 +57,7 @@ class Observer:
             queue_s: Seconds each request waited for it.
             compute_s: Seconds the batch took.
         """
+        self.statistics.compute(model, version, requests, items, padded_items, queue_s, compute_s)
 
     def on_done(self, model: str, version: int, outcome: str, seconds: float) -> None:
         """A request that was let in is over.
@@ -53,12 +68,16 @@ class Observer:
             outcome: "ok", "error", "cancelled" or "deadline".
             seconds: From its admission to its end.
         """
+        self.statistics.finish(model, version, _FAILURES.get(outcome, "BACKEND"), seconds)
 
     def on_tokens(self, model: str, version: int, n: int) -> None:
         """A translator wrote so many tokens."""
+        self.statistics.write(model, version, n)
 
     def on_loaded(self, model: str, version: int, seconds: float) -> None:
         """A version is loaded and warm; it took so long."""
+        self.statistics.add(model, version, seconds)
 
     def on_unloaded(self, model: str, version: int) -> None:
         """A version is gone."""
+        self.statistics.remove(model, version)

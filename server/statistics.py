@@ -1,0 +1,240 @@
+"""What a server's models did, in numbers: the one account that metrics, status page and clients read.
+
+Counts of models and versions that aren't loaded are never made: whatever a client writes into a
+request, no number appears under its name.
+"""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from foretell.server.histograms import SECONDS, SHARES, SIZES, Histogram, Recorder
+
+_NS = 1_000_000_000
+OTHER = ("other", 0)
+"""Stands for every model that isn't loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """How often something was done, and how long it took in all.
+
+    Attributes:
+        count: Times.
+        ns: Nanoseconds.
+    """
+
+    count: int = 0
+    ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelStatistics:
+    """What one version of a model did since it was loaded.
+
+    Durations add up over requests, as in Triton's message of this name: divided by its count, each
+    is a request's mean, also where a batch held many requests.
+
+    Attributes:
+        name: Of the model; "other" for all that aren't loaded.
+        version: Of the model.
+        last_inference_ms: When the last batch was done, in milliseconds since 1970; 0 before it.
+        inference_count: Requests in batches that were computed; one that took several batches
+            counts in each.
+        execution_count: Batches that were computed.
+        success: Requests that got their answer, from admission to end.
+        fail: Those let in that didn't.
+        queue: Waiting.
+        compute_infer: Computing; each request of a batch has the batch's whole time.
+        batches: Executions by their number of requests; ns is the computing, once a batch.
+        failures: Requests without an answer by Triton's reasons: REJECTED (the queue was full, or
+            their time was over), CANCELED, BACKEND (an error).
+        in_work: Requests let in and not yet over.
+        items: Real items computed, in whatever batches are padded: tokens, steps.
+        padded_items: All that were computed, padding too.
+        tokens: Written by a translator.
+        load_s: Seconds that loading and warming took.
+        request_seconds: From admission to end, however it ended.
+        queue_seconds: Waiting, by request.
+        compute_seconds: Computing, by batch.
+        batch_requests: Requests of a batch.
+        padding: Share of a batch that was padding.
+    """
+
+    name: str
+    version: int
+    last_inference_ms: int
+    inference_count: int
+    execution_count: int
+    success: Duration
+    fail: Duration
+    queue: Duration
+    compute_infer: Duration
+    batches: dict[int, Duration]
+    failures: dict[str, int]
+    in_work: int
+    items: int
+    padded_items: int
+    tokens: int
+    load_s: float
+    request_seconds: Histogram
+    queue_seconds: Histogram
+    compute_seconds: Histogram
+    batch_requests: Histogram
+    padding: Histogram
+
+
+class Statistics:
+    """The account of a server; all methods may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._tallies = {OTHER: _Tally()}
+
+    def of(self, model: str, version: int) -> ModelStatistics:
+        """What one version did; of one that isn't loaded, what is counted under "other"."""
+        with self._lock:
+            key = (model, version) if (model, version) in self._tallies else OTHER
+            return self._tallies[key].read(*key)
+
+    def all(self) -> list[ModelStatistics]:
+        """What each loaded version did, by name and version; "other" last, if it has anything."""
+        with self._lock:
+            loaded = sorted(key for key in self._tallies if key != OTHER)
+            others = [OTHER] if self._tallies[OTHER].is_used else []
+            return [self._tallies[key].read(*key) for key in [*loaded, *others]]
+
+    def add(self, model: str, version: int, load_s: float) -> None:
+        """Begin to count for a version; it keeps what it has if it is there already."""
+        with self._lock:
+            self._tallies.setdefault((model, version), _Tally()).load_s = load_s
+
+    def remove(self, model: str, version: int) -> None:
+        """Forget a version; what still happens to it counts as "other"."""
+        with self._lock:
+            self._tallies.pop((model, version), None)
+
+    def admit(self, model: str, version: int) -> None:
+        """Count a request that was let in."""
+        with self._lock:
+            self._tally(model, version).in_work += 1
+
+    def reject(self, model: str, version: int) -> None:
+        """Count a request that was not let in."""
+        with self._lock:
+            self._tally(model, version).failures["REJECTED"] += 1
+
+    def finish(self, model: str, version: int, failure: str | None, seconds: float) -> None:
+        """Count the end of a request that was let in.
+
+        Args:
+            model: Whose.
+            version: Of the model.
+            failure: Triton's reason; None for success.
+            seconds: From its admission.
+        """
+        with self._lock:
+            tally = self._tally(model, version)
+            tally.in_work = max(0, tally.in_work - 1)  # it may have been let in by a version gone
+            tally.request_seconds.add(seconds)
+            if failure is None:
+                tally.success.add(seconds)
+            else:
+                tally.fail.add(seconds)
+                tally.failures[failure] += 1
+
+    def compute(
+        self,
+        model: str,
+        version: int,
+        requests: int,
+        items: int,
+        padded_items: int,
+        queue_s: Sequence[float],
+        compute_s: float,
+    ) -> None:
+        """Count a batch; the arguments are those of `Observer.on_batch`."""
+        with self._lock:
+            tally = self._tally(model, version)
+            tally.last_inference_ms = time.time_ns() // 1_000_000
+            for waited_s in queue_s:
+                tally.queue.add(waited_s)
+                tally.queue_seconds.add(waited_s)
+            tally.compute_infer.add(compute_s, times=requests)
+            tally.compute_seconds.add(compute_s)
+            tally.batches.setdefault(requests, _Sum()).add(compute_s)
+            tally.batch_requests.add(requests)
+            tally.items += items
+            tally.padded_items += padded_items
+            if padded_items:
+                tally.padding.add(1 - items / padded_items)
+
+    def write(self, model: str, version: int, tokens: int) -> None:
+        """Count tokens that a translator wrote."""
+        with self._lock:
+            self._tally(model, version).tokens += tokens
+
+    def _tally(self, model: str, version: int) -> "_Tally":
+        tally = self._tallies.get((model, version)) or self._tallies[OTHER]
+        tally.is_used = True
+        return tally
+
+
+class _Sum:
+    """A `Duration` that grows."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.ns = 0
+
+    def add(self, seconds: float, times: int = 1) -> None:
+        self.count += times
+        self.ns += times * int(seconds * _NS)
+
+    def read(self) -> Duration:
+        return Duration(self.count, self.ns)
+
+
+class _Tally:
+    """A `ModelStatistics` that grows."""
+
+    def __init__(self) -> None:
+        self.is_used = False
+        self.last_inference_ms = 0
+        self.success, self.fail, self.queue, self.compute_infer = (_Sum() for _ in range(4))
+        self.batches: dict[int, _Sum] = {}
+        self.failures: Counter[str] = Counter()
+        self.in_work = self.items = self.padded_items = self.tokens = 0
+        self.load_s = 0.0
+        self.request_seconds = Recorder(SECONDS)
+        self.queue_seconds = Recorder(SECONDS)
+        self.compute_seconds = Recorder(SECONDS)
+        self.batch_requests = Recorder(SIZES)
+        self.padding = Recorder(SHARES)
+
+    def read(self, name: str, version: int) -> ModelStatistics:
+        return ModelStatistics(
+            name=name,
+            version=version,
+            last_inference_ms=self.last_inference_ms,
+            inference_count=self.compute_infer.count,
+            execution_count=sum(each.count for each in self.batches.values()),
+            success=self.success.read(),
+            fail=self.fail.read(),
+            queue=self.queue.read(),
+            compute_infer=self.compute_infer.read(),
+            batches={size: each.read() for size, each in sorted(self.batches.items())},
+            failures=dict(sorted(self.failures.items())),
+            in_work=self.in_work,
+            items=self.items,
+            padded_items=self.padded_items,
+            tokens=self.tokens,
+            load_s=self.load_s,
+            request_seconds=self.request_seconds.read(),
+            queue_seconds=self.queue_seconds.read(),
+            compute_seconds=self.compute_seconds.read(),
+            batch_requests=self.batch_requests.read(),
+            padding=self.padding.read(),
+        )
