@@ -3,6 +3,9 @@
 Generated code refuses a protobuf or grpcio that is older than its generator. So the generator is
 pinned to the oldest one that foretell supports, in an environment of its own, and the stubs run
 with everything newer.
+
+protoc puts all messages into protobuf's default pool. Those of `inference/` are moved to a pool of
+their own (`inference/pool.py` says why), by the two lines of their code that name the pool.
 """
 
 import shutil
@@ -14,18 +17,37 @@ from pathlib import Path
 GENERATOR = ("grpcio-tools==1.74.0", "mypy-protobuf==3.6.0", "protobuf==6.31.1")
 FOLDER = Path(__file__).resolve().parent
 ENVIRONMENT = FOLDER.parent / "build" / "protos"
+OWN_POOL = (
+    (
+        "from google.protobuf import descriptor_pool as _descriptor_pool\n",
+        "from foretell.protos.inference.pool import POOL as _POOL\n",
+    ),
+    ("_descriptor_pool.Default()", "_POOL"),
+)
 
 
 def main() -> None:
-    """Write the stubs of every .proto file of `v1/` beside it."""
+    """Write the stubs of every .proto file beside it."""
     python = _generator()
-    sources = sorted((FOLDER / "v1").glob("*.proto"))
-    with tempfile.TemporaryDirectory() as temporary:
-        _generate(python, sources, Path(temporary))
-        for old in (FOLDER / "v1").glob("*_pb2*"):
-            old.unlink()
-        for stub in sorted(Path(temporary).rglob("*_pb2*")):
-            shutil.copy(stub, FOLDER / "v1")
+    for package in ("v1", "inference"):
+        sources = sorted((FOLDER / package).glob("*.proto"))
+        with tempfile.TemporaryDirectory() as temporary:
+            _generate(python, sources, Path(temporary))
+            for old in (FOLDER / package).glob("*_pb2*"):
+                old.unlink()
+            for stub in sorted(Path(temporary).rglob("*_pb2*")):
+                shutil.copy(stub, FOLDER / package)
+    for stub in (FOLDER / "inference").glob("*_pb2.py"):
+        _move_to_own_pool(stub)
+
+
+def _move_to_own_pool(stub: Path) -> None:
+    text = stub.read_text()
+    for line, other in OWN_POOL:
+        if text.count(line) != 1:
+            raise SystemExit(f"{stub.name} has not one {line!r}; has protoc changed its code?")
+        text = text.replace(line, other)
+    stub.write_text(text)
 
 
 def _generator() -> Path:
@@ -44,8 +66,7 @@ def _generator() -> Path:
 
 
 def _generate(python: Path, sources: list[Path], target: Path) -> None:
-    # The virtual path makes the stubs import each other as foretell.protos.v1, without any
-    # rewriting.
+    # The virtual path makes the stubs import each other as foretell.protos..., without rewriting.
     subprocess.run(
         [
             python,
@@ -56,7 +77,7 @@ def _generate(python: Path, sources: list[Path], target: Path) -> None:
             f"--pyi_out={target}",
             f"--grpc_python_out={target}",
             f"--mypy_grpc_out=quiet:{target}",
-            *(f"foretell/protos/v1/{source.name}" for source in sources),
+            *(f"foretell/protos/{source.parent.name}/{source.name}" for source in sources),
         ],
         check=True,
     )
