@@ -6,7 +6,6 @@ else; what happened stands under that id in the log.
 
 import asyncio
 import logging
-import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from urllib.parse import quote
@@ -21,6 +20,8 @@ from foretell.data.errors import (
     TableError,
 )
 from foretell.protos.trailers import write_error_kind
+from foretell.server.details import status_details
+from foretell.server.request_id import current_request_id
 
 _log = logging.getLogger(__name__)
 
@@ -42,6 +43,34 @@ class MessageSizeError(ForetellError, ValueError):
     """An answer would be larger than a message may be."""
 
 
+class UnauthenticatedError(ForetellError, PermissionError):
+    """A call shows no token, or none that is good."""
+
+
+class ForbiddenError(ForetellError, PermissionError):
+    """A call's token is good, but not for this method."""
+
+
+class TokenFileError(ForetellError, ValueError):
+    """A file of tokens can't be read, is malformed, or holds no token."""
+
+
+class CertificateError(ForetellError, ValueError):
+    """A certificate, its key or a list of authorities can't be read, or don't belong together."""
+
+
+class ModelNotReadyError(ForetellError, RuntimeError):
+    """A model is there, but is only being loaded."""
+
+
+class ModelLoadError(ForetellError, RuntimeError):
+    """A model that a caller wants loaded can't be."""
+
+
+class ModelControlError(ForetellError, RuntimeError):
+    """Callers may not load and unload models, or not this version."""
+
+
 class ListenError(ForetellError, OSError):
     """The server can't listen where it was told to."""
 
@@ -53,7 +82,12 @@ _CODES: tuple[tuple[type[ForetellError], grpc.StatusCode], ...] = (
     (OptionError, grpc.StatusCode.INVALID_ARGUMENT),
     (ModelNotFoundError, grpc.StatusCode.NOT_FOUND),
     (ModelKindError, grpc.StatusCode.FAILED_PRECONDITION),
+    (ModelNotReadyError, grpc.StatusCode.UNAVAILABLE),
+    (ModelLoadError, grpc.StatusCode.FAILED_PRECONDITION),
+    (ModelControlError, grpc.StatusCode.FAILED_PRECONDITION),
     (MessageSizeError, grpc.StatusCode.RESOURCE_EXHAUSTED),
+    (UnauthenticatedError, grpc.StatusCode.UNAUTHENTICATED),
+    (ForbiddenError, grpc.StatusCode.PERMISSION_DENIED),
 )
 
 
@@ -93,7 +127,7 @@ async def errors_as_status(method: str, context: grpc.aio.ServicerContext) -> As
     except (asyncio.CancelledError, grpc.aio.AbortError):
         raise
     except Exception as error:
-        request_id = secrets.token_hex(8)
+        request_id = current_request_id()
         code, text = status_of(error, request_id)
         is_fault = code is grpc.StatusCode.INTERNAL
         _log.log(
@@ -107,4 +141,4 @@ async def errors_as_status(method: str, context: grpc.aio.ServicerContext) -> As
             exc_info=is_fault,
         )
         trailers = () if is_fault else write_error_kind(error)
-        await context.abort(code, text, trailers)
+        await context.abort(code, text, (*trailers, *status_details(error, code, text, request_id)))

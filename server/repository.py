@@ -1,162 +1,231 @@
-"""The models that a server has: found on disk, loaded, looked up by name.
+"""The models that a server has: brought in from a folder, at the start or while it serves.
 
-A repository is a folder of models, models/NAME/VERSION, or models/NAME for a bundle without one;
-one model's folder, or one bundle, can be served as well. The newest version that loads is served;
-one that doesn't load is reported and never served.
+A repository is a folder of models, models/NAME/VERSION; the newest version that loads is served,
+and one that doesn't load is reported and never served. What happens after the start is the mode's
+to say: nothing, or what the folder shows, or what callers ask for.
 """
 
+import asyncio
 import logging
-import os
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
+from typing import Literal, TypeVar, get_args
 
-from foretell.data.bundle import MANIFEST_FILE, bundle_versions
-from foretell.data.errors import BundleError, ForetellError, ModelNotFoundError
-from foretell.server.served import Model, ServedForecaster, ServedTranslator
+from foretell.data.errors import BundleError, ForetellError, ModelNotFoundError, OptionError
+from foretell.server.errors import ModelControlError
+from foretell.server.model_loader import Load, ModelLoader
+from foretell.server.observing import Observer
+from foretell.server.served import Model
+from foretell.server.served_models import KEEP_S, Failure, ServedModels, State, VersionStatus
 
-Load = Callable[[Path], ServedForecaster | ServedTranslator]
+__all__ = ["Failure", "Load", "ModelControl", "Repository", "State", "VersionStatus"]
 
+Mode = Literal["none", "poll", "explicit"]
+Done = TypeVar("Done")
+
+_SWEEP_S = 0.5  # between looks at whether versions that leave are free by now
 _log = logging.getLogger(__name__)
-_MOST_REASON = 2000  # characters; a list of models must stay a message
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A version that could not be loaded, and why."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelControl:
+    """What changes the models of a server that runs.
 
-    name: str
-    version: int
-    reason: str
+    Attributes:
+        mode: "none": nothing does. "poll": the folder is looked at again and again. "explicit":
+            callers load and unload models.
+        poll_s: Seconds between two looks.
+        pins: The only version that may serve, by name, where it isn't the newest good one.
+    """
+
+    mode: Mode = "none"
+    poll_s: float = 10.0
+    pins: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        problems = []
+        if self.mode not in get_args(Mode):
+            problems.append(
+                f"model_control is {self.mode!r}; expected one of {', '.join(get_args(Mode))}."
+            )
+        if not 0.05 <= self.poll_s <= 86_400:
+            problems.append(f"poll_s is {self.poll_s}; it must be 0.05 to 86,400 seconds.")
+        problems += [
+            f"the pinned version of {name} is {version}; it must be 0 or more."
+            for name, version in self.pins.items()
+            if version < 0
+        ]
+        if problems:
+            raise OptionError(problems)
 
 
-class Repository:
-    """The served models by name.
+class Repository(ServedModels):
+    """The served models, and what brings them in.
 
     Attributes:
         models: One version a name, in the order of names.
         failures: What could not be loaded.
     """
 
-    def __init__(self, models: Sequence[Model], failures: Sequence[Failure] = ()) -> None:
-        self.models: Mapping[str, Model] = {
-            model.name: model for model in sorted(models, key=lambda model: model.name)
-        }
-        self.failures = tuple(failures)
+    def __init__(
+        self,
+        models: Sequence[Model] = (),
+        failures: Sequence[Failure] = (),
+        *,
+        observer: Observer | None = None,
+        control: ModelControl | None = None,
+        keep_s: float = KEEP_S,
+    ) -> None:
+        super().__init__(models, failures, observer=observer, keep_s=keep_s)
+        self.control = control or ModelControl()
+        self._loader: ModelLoader | None = None
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
 
     @classmethod
-    def load(cls, path: Path, load: Load) -> "Repository":
+    def load(
+        cls,
+        path: Path,
+        load: Load,
+        *,
+        observer: Observer | None = None,
+        control: ModelControl | None = None,
+        keep_s: float = KEEP_S,
+    ) -> "Repository":
         """Load the newest good version of each model under `path`.
 
         Args:
             path: A folder of models, a model's folder, or a bundle.
             load: Loads one bundle.
+            observer: Hears of versions that come and go.
+            control: What changes the models later on; by default nothing.
+            keep_s: Seconds without a request after which a replaced version is let go.
 
         Raises:
-            BundleError: There is nothing to serve; all that was tried is named.
+            BundleError: There is nothing to serve, and nothing may come later; all that was tried
+                is named.
+            ModelNotFoundError: A version that is pinned is not there.
+            DeviceError: The device can't be had.
         """
-        models, failures = [], []
-        for name, versions in sorted(_find(path).items()):
-            for version in sorted(versions, reverse=True):
-                try:
-                    models.append(Model(name, version, load(versions[version])))
-                    break
-                except BundleError as error:
-                    reason = _without_paths(error, versions[version], f"{name}/{version}")
-                    told = _printable(str(error))
-                    _log.error("model=%s version=%d is not served: %s", name, version, told)
-                except ForetellError:
-                    raise
-                except Exception:  # a fault of ours in one bundle must not stop the others
-                    reason = "a fault of the server's own; its log tells more."
-                    _log.exception("model=%s version=%d is not served", name, version)
-                failures.append(Failure(name, version, reason))
-        if not models:
-            tried = [f"{bad.name} version {bad.version}: {bad.reason}" for bad in failures]
-            if not tried:
-                raise BundleError(f"{path} holds no models; expected models/NAME/VERSION in it.")
-            raise BundleError([f"no model under {path} can be served.", *tried])
-        return cls(models, failures)
+        repository = cls(observer=observer, control=control, keep_s=keep_s)
+        repository._loader = ModelLoader(path, load, repository, repository.control.pins)
+        repository._loader.load_all()
+        if not repository.models:
+            error = _nothing_served(path, repository.failures)
+            if repository.control.mode == "none":
+                raise error
+            _log.warning("not ready yet: %s", error)
+        return repository
 
-    def get(self, name: str, version: int) -> Model:
-        """Look up a served model.
+    def start(self) -> None:
+        """Begin to follow the folder, or to do what callers ask for, in a thread of its own."""
+        if self.control.mode != "none" and self._loader is not None:
+            self._thread = threading.Thread(target=self._run, name="models", daemon=True)
+            self._thread.start()
+
+    def stop(self, timeout_s: float) -> bool:
+        """End that; False where a load still goes on after the timeout."""
+        if self._thread is None:
+            return True
+        self._jobs.put(None)
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    async def load_model(self, name: str, version: int = 0) -> VersionStatus:
+        """Load a model because a caller asks for it; done when it serves.
 
         Args:
-            name: Its name; empty where exactly one is served.
-            version: Its version; 0 for the one that is served.
+            name: Of the model.
+            version: Of the model; 0 for the pinned or else the newest one.
 
         Raises:
-            ModelNotFoundError: There is none; those there are are listed.
+            ModelControlError: Callers may not, in this mode; or another version is pinned.
+            ModelNotFoundError: There is no such model; what is there is listed.
+            ModelLoadError: It can't be loaded; what served goes on serving.
         """
-        served = ", ".join(
-            f"{model.name} (version {model.version})" for model in self.models.values()
-        )
-        if not name and len(self.models) == 1:
-            model = next(iter(self.models.values()))
-        elif not name:
-            raise ModelNotFoundError(f"no model is named, and there are several: {served}.")
-        elif name in self.models:
-            model = self.models[name]
-        else:
-            raise ModelNotFoundError(f"there is no model {name[:128]!r}; there are: {served}.")
-        if version not in (0, model.version):
-            raise ModelNotFoundError(
-                f"version {version} of {model.name} is not served; there are: {served}."
+        loader = self._controlled()
+        return await self._in_thread(partial(loader.load_named, name, version))
+
+    async def unload_model(self, name: str) -> VersionStatus:
+        """Let a model serve no more because a caller asks for it; the calls it has are finished.
+
+        Raises:
+            ModelControlError: Callers may not, in this mode.
+            ModelNotFoundError: It isn't served.
+        """
+        self._controlled()
+
+        def unload() -> VersionStatus:
+            status = self.withdraw(name)
+            if status is None:
+                raise ModelNotFoundError(f"model {name[:128]!r} is not served.")
+            return status
+
+        return await self._in_thread(unload)
+
+    def _controlled(self) -> ModelLoader:
+        if self.control.mode != "explicit" or self._loader is None:
+            raise ModelControlError(
+                "explicit model load / unload is not allowed; start the server with "
+                "--model-control explicit."
             )
-        return model
+        return self._loader
 
-    @contextmanager
-    def lease(self, name: str, version: int) -> Iterator[Model]:
-        """Look up a served model as `get` does, and keep that version loaded until left.
+    async def _in_thread(self, work: Callable[[], Done]) -> Done:
+        """Have work done after what was asked for before; it goes on if nobody waits for it."""
+        done: Future[Done] = Future()
 
-        Raises:
-            ModelNotFoundError: There is none; those there are are listed.
-        """
-        yield self.get(name, version)
+        def job() -> None:
+            if done.set_running_or_notify_cancel():
+                try:
+                    done.set_result(work())
+                except BaseException as error:  # told to whoever waits
+                    done.set_exception(error)
+
+        self._jobs.put(job)
+        return await asyncio.wrap_future(done)
+
+    def _run(self) -> None:
+        is_polling = self.control.mode == "poll"
+        look_at = time.monotonic() + self.control.poll_s
+        is_leaving = False
+        while True:
+            wait_s = look_at - time.monotonic() if is_polling else None
+            if is_leaving:
+                wait_s = _SWEEP_S if wait_s is None else min(wait_s, _SWEEP_S)
+            try:
+                job = self._jobs.get(timeout=None if wait_s is None else max(wait_s, 0.001))
+            except queue.Empty:
+                pass
+            else:
+                if job is None:
+                    return
+                job()
+                del job  # it holds what it brought
+            if is_polling and time.monotonic() >= look_at:
+                self._look()
+                look_at = time.monotonic() + self.control.poll_s
+            is_leaving = self.sweep()
+
+    def _look(self) -> None:
+        assert self._loader is not None
+        try:
+            self._loader.look()
+        except ForetellError as error:
+            _log.error("the models are not all followed: %s", error)
+        except Exception:  # whatever it is, the next look must come
+            _log.exception("the models are not all followed")
 
 
-def _find(path: Path) -> dict[str, dict[int, Path]]:
-    """Bundle folders by name and version, good or not."""
-    path = Path(os.path.abspath(path))  # ".." has no name of its own
-    if not path.is_dir():
-        state = "is a file" if path.exists() else "is missing"
-        raise BundleError(f"{path} {state}; give a folder of models, models/NAME/VERSION.")
-    if (path / MANIFEST_FILE).is_file():
-        if path in bundle_versions(path.parent).values():
-            return {_checked(path.parent.name): {int(path.name): path}}
-        return {_checked(path.name): {1: path}}
-    if versions := bundle_versions(path):
-        return {_checked(path.name): versions}
-    folders = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
-    found = {entry.name: bundle_versions(entry) for entry in folders}
-    for entry in folders:  # a bundle without a version is its first
-        if (entry / MANIFEST_FILE).is_file():
-            found[entry.name] = {1: entry}
-    return {_checked(name): versions for name, versions in found.items() if versions}
-
-
-def _without_paths(error: BundleError, bundle: Path, name: str) -> str:
-    """The reason for clients, who have no business with where the server keeps its models."""
-    reason = " ".join(error.problems)
-    for place in dict.fromkeys((str(bundle), os.path.realpath(bundle))):
-        reason = reason.replace(place, name)
-    return _printable(reason)
-
-
-def _printable(reason: str) -> str:
-    """Cut a long reason, and spell out what no message and no log can hold."""
-    if len(reason) > _MOST_REASON:
-        reason = f"{reason[:_MOST_REASON]} ..."
-    return reason.encode(errors="backslashreplace").decode()
-
-
-def _checked(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        raise BundleError(
-            f"model name {name!r} can't be served; rename the folder: at most 128 of "
-            "A-Z a-z 0-9 _ . -"
-        )
-    return name
+def _nothing_served(path: Path, failures: Sequence[Failure]) -> BundleError:
+    tried = [f"{bad.name} version {bad.version}: {bad.reason}" for bad in failures]
+    if not tried:
+        return BundleError(f"{path} holds no models; expected models/NAME/VERSION in it.")
+    return BundleError([f"no model under {path} can be served.", *tried])

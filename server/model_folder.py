@@ -1,0 +1,69 @@
+"""A folder of models on disk: which versions there are, and whether their files have changed.
+
+models/NAME/VERSION, or models/NAME for a bundle without a version; one model's folder, or one
+bundle, is taken as well. Names that come over the wire are only ever looked up in what was found
+here: no path is made from one.
+"""
+
+import os
+import re
+from pathlib import Path
+
+from foretell.data.bundle import MANIFEST_FILE, bundle_versions
+from foretell.data.errors import BundleError
+
+Fingerprint = tuple[tuple[str, int, int, int], ...]
+"""Name, size, time of change and number of each file: changes whenever one of them does."""
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+
+
+def find_versions(path: Path) -> dict[str, dict[int, Path]]:
+    """Find bundle folders by name and version, good or not.
+
+    Raises:
+        BundleError: There is no such folder, or a model's name can't be written by clients.
+        OSError: The folder can't be read.
+    """
+    path = Path(os.path.abspath(path))  # ".." has no name of its own
+    if not path.is_dir():
+        state = "is a file" if path.exists() else "is missing"
+        raise BundleError(f"{path} {state}; give a folder of models, models/NAME/VERSION.")
+    if (path / MANIFEST_FILE).is_file():
+        if path in bundle_versions(path.parent).values():
+            return {_checked(path.parent.name): {int(path.name): path}}
+        return {_checked(path.name): {1: path}}
+    if versions := bundle_versions(path):
+        return {_checked(path.name): versions}
+    folders = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
+    found = {entry.name: bundle_versions(entry) for entry in folders}
+    for entry in folders:  # a bundle without a version is its first
+        if (entry / MANIFEST_FILE).is_file():
+            found[entry.name] = {1: entry}
+    return {_checked(name): versions for name, versions in found.items() if versions}
+
+
+def take_fingerprint(bundle: Path) -> Fingerprint:
+    """Note what tells one state of a bundle's files from another, without reading them.
+
+    A folder that can't be read has the fingerprint of an empty one.
+    """
+    found = [(os.path.realpath(bundle), 0, 0, 0)]  # a link may come to point elsewhere
+    for folder, _, names in os.walk(bundle):
+        for name in names:
+            file = Path(folder) / name
+            try:
+                state = file.stat()
+            except OSError:
+                continue
+            found.append((str(file), state.st_size, state.st_mtime_ns, state.st_ino))
+    return tuple(sorted(found))
+
+
+def _checked(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise BundleError(
+            f"model name {name!r} can't be served; rename the folder: at most 128 of "
+            "A-Z a-z 0-9 _ . -"
+        )
+    return name

@@ -1,0 +1,231 @@
+"""Loads versions of models from their folder, beside what serves, and lets the good ones serve.
+
+A version that can't be loaded never takes over: it is noted with its reason, and looked at again
+when its files change. While they still change it is being copied, and no fault of anybody.
+"""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from foretell.data.errors import BundleError, ForetellError, ModelNotFoundError
+from foretell.server.errors import ModelControlError, ModelLoadError
+from foretell.server.model_folder import Fingerprint, find_versions, take_fingerprint
+from foretell.server.served import Model, ServedForecaster, ServedTranslator
+from foretell.server.served_models import ServedModels, State, VersionStatus
+
+Load = Callable[[Path], ServedForecaster | ServedTranslator]
+"""Loads one bundle, and returns when it is checked and warm."""
+
+_Version = tuple[str, int]
+
+_log = logging.getLogger(__name__)
+_MOST_REASON = 2000  # characters; a list of models must stay a message
+
+
+class ModelLoader:
+    """Brings the newest good version of each model into service; one thread uses it at a time.
+
+    Args:
+        path: A folder of models, a model's folder, or a bundle.
+        load: Loads one bundle.
+        models: Where versions serve.
+        pins: Versions by name, in place of the newest good one.
+    """
+
+    def __init__(
+        self, path: Path, load: Load, models: ServedModels, pins: Mapping[str, int]
+    ) -> None:
+        self._path = path
+        self._load = load
+        self._models = models
+        self._pins = pins
+        self._loaded: dict[_Version, Fingerprint] = {}
+        self._failed: dict[_Version, Fingerprint] = {}
+        self._unsettled: dict[_Version, Fingerprint] = {}
+        self._missing: set[str] = set()
+        self._complaint = ""
+
+    def load_all(self) -> None:
+        """Load the newest good version of each model.
+
+        Raises:
+            BundleError: There is no such folder, or a model's name can't be served.
+            ModelNotFoundError: A version that is pinned is not there.
+            DeviceError: The device can't be had.
+        """
+        found = find_versions(self._path)
+        self._check_pins(found)
+        for name, versions in sorted(found.items()):
+            for version in self._candidates(name, versions):
+                if self._try(name, version, versions[version], is_settled=True):
+                    break
+
+    def look(self) -> None:
+        """Follow what has changed in the folder since the last look.
+
+        A folder that can't be read, or that is gone, changes nothing: what serves goes on.
+        """
+        try:
+            found = find_versions(self._path)
+        except (BundleError, OSError) as error:
+            self._complain(f"the models can't be looked through: {error}")
+            return
+        self._complain("")
+        for name, version in self._known() - {(n, v) for n, of in found.items() for v in of}:
+            self._failed.pop((name, version), None)
+            self._unsettled.pop((name, version), None)
+            self._models.forget(name, version)
+        missing = self._models.models.keys() - found.keys()
+        for name in missing & self._missing:  # not there twice: it was not just being exchanged
+            _log.info("model=%s is gone from the folder", name)
+            self._models.withdraw(name)
+        self._missing = set(missing)
+        for name, versions in sorted(found.items()):
+            self._follow(name, versions)
+
+    def load_named(self, name: str, version: int) -> VersionStatus:
+        """Load a model now, and let it serve.
+
+        Args:
+            name: Of the model.
+            version: Of the model; 0 for the pinned or else the newest one.
+
+        Returns:
+            The state of the version that serves; nothing happens where it does already.
+
+        Raises:
+            ModelNotFoundError: It isn't there; what is there is listed.
+            ModelLoadError: It can't be loaded; what served goes on serving.
+            ModelControlError: Another version is pinned.
+        """
+        found = find_versions(self._path)
+        versions = found.get(name, {})
+        pinned = self._pins.get(name, 0)
+        wanted = version or pinned or max(versions, default=0)
+        if wanted not in versions:
+            raise ModelNotFoundError(_absent(name, version or pinned, found))
+        if pinned and wanted != pinned:
+            raise ModelControlError(
+                f"version {pinned} of {name} is pinned (--pin), so version {wanted} isn't loaded."
+            )
+        if not self._serves(name, wanted, take_fingerprint(versions[wanted])):
+            self._failed.pop((name, wanted), None)
+            if not self._try(name, wanted, versions[wanted], is_settled=True):
+                raise ModelLoadError(self._why_not(name, wanted))
+        return VersionStatus(name, wanted, State.READY)
+
+    def _follow(self, name: str, versions: Mapping[int, Path]) -> None:
+        serving = self._models.models.get(name)
+        for version in self._candidates(name, versions):
+            if serving is not None and version < serving.version and serving.version in versions:
+                return  # an older one is a way back only where the newer one was taken away
+            fingerprint = take_fingerprint(versions[version])
+            if self._serves(name, version, fingerprint):
+                return
+            if self._failed.get((name, version)) == fingerprint:
+                continue
+            is_settled = self._unsettled.get((name, version)) == fingerprint
+            if self._try(name, version, versions[version], is_settled=is_settled):
+                return
+
+    def _candidates(self, name: str, versions: Mapping[int, Path]) -> list[int]:
+        if name in self._pins:
+            return [self._pins[name]] if self._pins[name] in versions else []
+        return sorted(versions, reverse=True)
+
+    def _serves(self, name: str, version: int, fingerprint: Fingerprint) -> bool:
+        serving = self._models.models.get(name)
+        return (
+            serving is not None
+            and serving.version == version
+            and self._loaded.get((name, version)) == fingerprint
+        )
+
+    def _try(self, name: str, version: int, bundle: Path, *, is_settled: bool) -> bool:
+        """Load one version and let it serve; whether that went well."""
+        key = (name, version)
+        fingerprint = take_fingerprint(bundle)
+        self._models.note(VersionStatus(name, version, State.LOADING))
+        start = time.monotonic()
+        try:
+            served = self._load(bundle)
+        except BundleError as error:
+            reason = _without_paths(error, bundle, f"{name}/{version}")
+            if not is_settled:
+                self._unsettled[key] = fingerprint
+                self._models.note(
+                    VersionStatus(name, version, State.LOADING, f"perhaps being copied: {reason}")
+                )
+                return False
+            told = _printable(str(error))
+            _log.error("model=%s version=%d is not served: %s", name, version, told)
+        except ForetellError:
+            self._models.forget(name, version)
+            raise
+        except Exception:  # a fault of ours in one bundle must not stop the others
+            reason = "a fault of the server's own; its log tells more."
+            _log.exception("model=%s version=%d is not served", name, version)
+        else:
+            self._loaded[key] = fingerprint
+            self._failed.pop(key, None)
+            self._unsettled.pop(key, None)
+            self._models.put(Model(name, version, served), time.monotonic() - start)
+            return True
+        self._failed[key] = fingerprint
+        self._unsettled.pop(key, None)
+        self._models.note(VersionStatus(name, version, State.FAILED, reason))
+        return False
+
+    def _check_pins(self, found: Mapping[str, Mapping[int, Path]]) -> None:
+        problems = [
+            _absent(name, version, found)
+            for name, version in sorted(self._pins.items())
+            if version not in found.get(name, {})
+        ]
+        if problems:
+            raise ModelNotFoundError(problems)
+
+    def _known(self) -> set[_Version]:
+        return {(status.name, status.version) for status in self._models.statuses()}
+
+    def _why_not(self, name: str, version: int) -> str:
+        reasons = [bad.reason for bad in self._models.failures if bad.name == name]
+        status = next(
+            one for one in self._models.statuses() if (one.name, one.version) == (name, version)
+        )
+        serving = self._models.models.get(name)
+        rest = "" if serving is None else f" Version {serving.version} goes on serving."
+        return f"version {version} of {name} can't be loaded: {status.reason or reasons[0]}{rest}"
+
+    def _complain(self, complaint: str) -> None:
+        """Log what is wrong with the folder, once."""
+        if complaint and complaint != self._complaint:
+            _log.error("%s", _printable(complaint))
+        self._complaint = complaint
+
+
+def _absent(name: str, version: int, found: Mapping[str, Mapping[int, Path]]) -> str:
+    what = f"version {version} of {name[:128]!r}" if version else f"model {name[:128]!r}"
+    there = [
+        f"{known} (version{'s' * (len(versions) > 1)} {', '.join(map(str, versions))})"
+        for known, versions in sorted(found.items())
+    ]
+    return f"{what} is not in the folder of models; there are: {', '.join(there) or 'none'}."
+
+
+def _without_paths(error: BundleError, bundle: Path, name: str) -> str:
+    """The reason for clients, who have no business with where the server keeps its models."""
+    reason = " ".join(error.problems)
+    for place in dict.fromkeys((str(bundle), os.path.realpath(bundle))):
+        reason = reason.replace(place, name)
+    return _printable(reason)
+
+
+def _printable(reason: str) -> str:
+    """Cut a long reason, and spell out what no message and no log can hold."""
+    if len(reason) > _MOST_REASON:
+        reason = f"{reason[:_MOST_REASON]} ..."
+    return reason.encode(errors="backslashreplace").decode()
