@@ -18,8 +18,29 @@ def serve(
         ),
     ],
     listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where to listen; port 0 takes a free one.")
+        str,
+        typer.Option(
+            metavar="HOST:PORT|unix:PATH", help="Where to listen; port 0 takes a free one."
+        ),
     ] = "127.0.0.1:8001",
+    tls_cert: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Certificate, PEM: talk TLS. Needs --tls-key."),
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Its private key, PEM, no pass phrase.")
+    ] = None,
+    tls_client_ca: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Let in only clients with a certificate of these, PEM."),
+    ] = None,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Ask for bearer tokens; see `foretell token`."),
+    ] = None,
+    health_needs_token: Annotated[
+        bool, typer.Option("--health-needs-token", help="Ask for one for health too.")
+    ] = False,
     device: parameters.Device = "auto",
     threads: parameters.Threads = None,
     instances: Annotated[
@@ -48,11 +69,19 @@ def serve(
     Of each model the newest good version is served. foretell.v1, grpc.health.v1 and reflection
     answer on one port. The log goes to standard error.
     """
+    from foretell.server.security import SecurityOptions
     from foretell.server.serve import serve as serve_models
 
     serve_models(
         models,
         listen,
+        security=SecurityOptions(
+            tls_cert=tls_cert,
+            tls_key=tls_key,
+            tls_client_ca=tls_client_ca,
+            tokens=tokens,
+            health_needs_token=health_needs_token,
+        ),
         device=device,
         threads=threads,
         instances=instances,

@@ -14,14 +14,17 @@ from foretell.protos.v1.forecaster_pb2_grpc import add_ForecasterServicer_to_ser
 from foretell.protos.v1.models_pb2_grpc import add_ModelsServicer_to_server
 from foretell.protos.v1.translator_pb2_grpc import add_TranslatorServicer_to_server
 from foretell.server.answering import Answering
+from foretell.server.authorisation import Authorisation
 from foretell.server.calls import AroundCalls, ReadingInside
+from foretell.server.certificates import server_credentials
 from foretell.server.drain import Drain
-from foretell.server.errors import ListenError, errors_as_status
+from foretell.server.errors import errors_as_status
 from foretell.server.forecaster_service import ForecasterService
-from foretell.server.listen import check_address
+from foretell.server.listen import bind
 from foretell.server.models_service import ModelsService
 from foretell.server.options import ServerOptions
 from foretell.server.repository import Repository
+from foretell.server.tokens import TokenFile
 from foretell.server.translator_service import TranslatorService
 
 _FLUSH_S = 0.5  # health watchers never end by themselves; they get this long to hear the news
@@ -44,6 +47,9 @@ class Ending(Enum):
 class Application:
     """A server of loaded models; all methods belong to one event loop.
 
+    Making it reads certificates and tokens, and raises what is wrong with them: CertificateError,
+    TokenFileError.
+
     Attributes:
         address: Where it listens, once started: the host as told, the port as bound.
     """
@@ -55,10 +61,14 @@ class Application:
         self._workers = ThreadPoolExecutor(options.instances, thread_name_prefix="model")
         self._drain = Drain()
         self._health = health.aio.HealthServicer()
+        security = options.security
+        self._credentials = server_credentials(security)
+        tokens = None if security.tokens is None else TokenFile(security.tokens)
         self._server = grpc.aio.server(
             interceptors=[
                 AroundCalls(self._drain, spare_libraries=True),
                 AroundCalls(errors_as_status),
+                Authorisation(tokens, health_needs_token=security.health_needs_token),
                 ReadingInside(),
             ],
             options=[
@@ -90,7 +100,7 @@ class Application:
         reflection.enable_server_reflection(
             (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server
         )
-        self._bind()
+        self.address = bind(self._server, options.listen, self._credentials)
         await self._server.start()
         for name in ("", *SERVICES, *self._repository.models):
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
@@ -111,11 +121,3 @@ class Application:
         rest.start()
         rest.join(_FLUSH_S)
         return Ending.ABANDONED if rest.is_alive() else Ending.CLEAN
-
-    def _bind(self) -> None:
-        address = check_address(self._options.listen)
-        try:
-            port = self._server.add_insecure_port(address)
-        except RuntimeError as error:  # someone was faster than us
-            raise ListenError(f"can't listen on {address}; is the port in use by now?") from error
-        self.address = f"{address.rpartition(':')[0]}:{port}"

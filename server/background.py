@@ -34,9 +34,9 @@ def serve_in_background(
     started: Future[tuple[str, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
     async def run() -> None:
-        application = Application(repository, options)
         stop = asyncio.Event()
         try:
+            application = Application(repository, options)
             await application.start()
         except BaseException as error:
             started.set_exception(error)

@@ -1,9 +1,10 @@
 """How a server serves: address, instances, and the limits that protect it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from foretell.data.errors import OptionError
 from foretell.data.translation import LARGEST_BEAM
+from foretell.server.security import SecurityOptions
 
 MIB = 1024 * 1024
 _LARGEST = 2**31 - 1
@@ -14,7 +15,8 @@ class ServerOptions:
     """How a server serves.
 
     Attributes:
-        listen: HOST:PORT; port 0 takes a free one.
+        listen: HOST:PORT, where port 0 takes a free one; or unix:PATH.
+        security: Who may reach and ask it.
         instances: Batches that are computed at a time; more wait. Each may use all of a model's
             threads.
         max_message_bytes: Largest request and largest answer. Memory for messages is at most about
@@ -26,6 +28,7 @@ class ServerOptions:
     """
 
     listen: str = "127.0.0.1:8001"
+    security: SecurityOptions = field(default_factory=SecurityOptions)
     instances: int = 2
     max_message_bytes: int = 64 * MIB
     max_sentences: int = 1024

@@ -13,9 +13,12 @@ from pathlib import Path
 from foretell.data.translation import LARGEST_BEAM
 from foretell.runtime import load
 from foretell.server.application import Application, Ending
+from foretell.server.certificates import server_credentials
 from foretell.server.listen import check_address
 from foretell.server.options import MIB, ServerOptions
 from foretell.server.repository import Repository
+from foretell.server.security import SecurityOptions, open_doors
+from foretell.server.tokens import read_tokens
 
 _log = logging.getLogger(__name__)
 
@@ -24,6 +27,7 @@ def serve(
     models: str | Path,
     listen: str = "127.0.0.1:8001",
     *,
+    security: SecurityOptions | None = None,
     device: str = "auto",
     threads: int | None = None,
     instances: int = 2,
@@ -42,7 +46,8 @@ def serve(
 
     Args:
         models: A folder of models (models/NAME/VERSION), one model's folder, or one bundle.
-        listen: HOST:PORT; port 0 takes a free one.
+        listen: HOST:PORT, where port 0 takes a free one; or unix:PATH.
+        security: Certificates and tokens; None asks for none.
         device: "auto", "cpu" or "cuda".
         threads: Threads of each model; None takes the allowed cores.
         instances: Batches that are computed at a time.
@@ -58,9 +63,12 @@ def serve(
         BundleError: No model can be served.
         DeviceError: The device can't be had.
         ListenError: The address can't be had.
+        CertificateError: TLS can't be had with the files.
+        TokenFileError: The file of tokens is missing, malformed or empty.
     """
     options = ServerOptions(
         listen=listen,
+        security=security or SecurityOptions(),
         instances=instances,
         max_message_bytes=max_message_bytes,
         max_sentences=max_sentences,
@@ -69,7 +77,10 @@ def serve(
         grace_s=grace_s,
     )
     log_to_stderr()
-    check_address(options.listen)  # before a load that may take long
+    check_address(options.listen)  # before a load that may take long, and so the next
+    server_credentials(options.security)
+    if options.security.tokens is not None:
+        read_tokens(options.security.tokens)
     repository = Repository.load(Path(models), partial(load, device=device, threads=threads))
     ending = asyncio.run(_serve(repository, options, on_listening))
     if ending is not Ending.CLEAN:  # a computation under way would hold up an ordinary exit
@@ -110,6 +121,8 @@ async def _serve(
             model.served.provider,
         )
     _log.info("listening on %s", application.address)
+    for door in open_doors(options.listen, options.security):
+        _log.warning("%s", door)
     if on_listening is not None:
         on_listening(application.address)
     await stop.wait()

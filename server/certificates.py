@@ -1,0 +1,105 @@
+"""TLS, with or without certificates of clients; certificates are read again when they change."""
+
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+
+from foretell.server.errors import CertificateError
+from foretell.server.reloading import Reloaded
+from foretell.server.security import SecurityOptions
+
+
+@dataclass(frozen=True, slots=True)
+class _Certificates:
+    """Contents of the files, PEM."""
+
+    cert: bytes
+    key: bytes
+    client_ca: bytes | None
+
+
+def server_credentials(
+    security: SecurityOptions, *, check_every_s: float = 1.0
+) -> grpc.ServerCredentials | None:
+    """Make a server's credentials, or none where it talks in clear.
+
+    New connections get what the files hold now; those that exist keep what they have.
+
+    Args:
+        security: Names the files.
+        check_every_s: Seconds for which the files are not looked at again.
+
+    Raises:
+        CertificateError: A file can't be read, or what it holds is not good.
+    """
+    cert, key, client_ca = security.tls_cert, security.tls_key, security.tls_client_ca
+    if cert is None or key is None:
+        return None
+    paths = [path for path in (cert, key, client_ca) if path is not None]
+    files = Reloaded(paths, lambda: _read(cert, key, client_ca), check_every_s=check_every_s)
+
+    last = files.get()
+
+    def changed() -> grpc.ServerCertificateConfiguration | None:
+        """Called by gRPC at every handshake; None leaves all as it is."""
+        nonlocal last
+        if (found := files.get()) is last:
+            return None
+        last = found
+        return _configuration(found)
+
+    return grpc.dynamic_ssl_server_credentials(
+        _configuration(last), changed, require_client_authentication=client_ca is not None
+    )
+
+
+def _configuration(found: _Certificates) -> grpc.ServerCertificateConfiguration:
+    return grpc.ssl_server_certificate_configuration(
+        [(found.key, found.cert)], root_certificates=found.client_ca
+    )
+
+
+def _read(cert: Path, key: Path, client_ca: Path | None) -> _Certificates:
+    """Read the files and check them: gRPC would only fail at every connection."""
+    found = _contents(cert, key, client_ca)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        # OpenSSL would ask at the terminal for the pass phrase of an encrypted key.
+        context.load_cert_chain(cert, key, password=lambda: b"")
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        raise CertificateError(
+            f"{cert} and {key} are no certificate with its private key ({_reason(error)}); give "
+            "two PEM files that belong together, the key without a pass phrase."
+        ) from error
+    if client_ca is not None:
+        try:
+            context.load_verify_locations(client_ca)
+        except (OSError, ValueError) as error:
+            raise CertificateError(
+                f"{client_ca} holds no certificates ({_reason(error)}); give a PEM file of the "
+                "authorities whose clients are let in."
+            ) from error
+    if found != _contents(cert, key, client_ca):
+        raise CertificateError(f"{cert} or a file beside it changed while it was read.")
+    return found
+
+
+def _contents(cert: Path, key: Path, client_ca: Path | None) -> _Certificates:
+    problems = []
+    contents = []
+    for path in (cert, key, client_ca):
+        try:
+            contents.append(b"" if path is None else path.read_bytes())
+        except OSError as error:
+            problems.append(f"{path} can't be read: {error.strerror}.")
+    if problems:
+        raise CertificateError(problems)
+    return _Certificates(contents[0], contents[1], contents[2] or None)
+
+
+def _reason(error: Exception) -> str:
+    """What OpenSSL names as the reason, in words, without the place in its source."""
+    reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or "malformed"
+    return str(reason).replace("_", " ").lower()

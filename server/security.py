@@ -1,0 +1,83 @@
+"""Who may reach a server and who may ask it: the options, and what they leave open."""
+
+import ipaddress
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from foretell.data.errors import OptionError
+from foretell.server.listen import is_unix, split_address
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SecurityOptions:
+    """Who may reach a server and who may ask it; by default whoever can reach it.
+
+    All files are read again when they change; what they then hold must be good, or it is logged
+    and what was read before stays in force.
+
+    Attributes:
+        tls_cert: PEM file of the server's certificate and those that vouch for it; None talks in
+            clear.
+        tls_key: PEM file of its private key, without a pass phrase.
+        tls_client_ca: PEM file of the authorities whose clients are let in; None lets in clients
+            without a certificate.
+        tokens: File of bearer tokens, see `foretell.server.tokens`; None asks for none.
+        health_needs_token: Whether health, too, is told only to callers with a token.
+    """
+
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    tls_client_ca: Path | None = None
+    tokens: Path | None = None
+    health_needs_token: bool = False
+
+    def __post_init__(self) -> None:
+        problems = []
+        if (self.tls_cert is None) != (self.tls_key is None):
+            given, missing = ("tls_cert", "tls_key")[:: 1 if self.tls_cert else -1]
+            problems.append(f"{given} is given without {missing}; TLS needs both.")
+        if self.tls_client_ca is not None and self.tls_cert is None:
+            problems.append("tls_client_ca is given without tls_cert and tls_key; it needs both.")
+        if self.health_needs_token and self.tokens is None:
+            problems.append("health_needs_token is set without tokens; give a file of tokens.")
+        if problems:
+            raise OptionError(problems)
+
+
+def open_doors(listen: str, security: SecurityOptions) -> list[str]:
+    """Tell what strangers can do to a server that others than this machine can reach.
+
+    Args:
+        listen: Where it listens.
+        security: How it is protected.
+
+    Returns:
+        A sentence for each thing that may be no intention; none for a server of this machine alone.
+    """
+    if is_unix(listen) or _is_local(split_address(listen)[0]):
+        return []
+    doors = []
+    if security.tls_cert is None:
+        read = "requests and tokens" if security.tokens else "requests and answers"
+        doors.append(
+            f"listening on {listen} in clear: whoever is on the way can read {read}; "
+            "give --tls-cert and --tls-key, or listen on 127.0.0.1."
+        )
+    if security.tokens is None and security.tls_client_ca is None:
+        doors.append(
+            f"listening on {listen} without --tokens or --tls-client-ca: whoever reaches the port "
+            "can ask the models."
+        )
+    return doors
+
+
+def _is_local(host: str) -> bool:
+    """Whether a host names addresses of this machine alone."""
+    try:
+        places = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
+    except OSError:
+        return False
+    return all(
+        ipaddress.ip_address(str(place[4][0]).partition("%")[0]).is_loopback for place in places
+    )
