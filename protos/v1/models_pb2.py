@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1f\x66oretell/protos/v1/models.proto\x12\x0b\x66oretell.v1\"\x13\n\x11ListModelsRequest\">\n\x12ListModelsResponse\x12(\n\x06models\x18\x01 \x03(\x0b\x32\x18.foretell.v1.ModelStatus\"\xae\x01\n\x0bModelStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x03\x12-\n\x05state\x18\x03 \x01(\x0e\x32\x1e.foretell.v1.ModelStatus.State\x12\x0e\n\x06reason\x18\x04 \x01(\t\"A\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x0f\n\x0bSTATE_READY\x10\x01\x12\x10\n\x0cSTATE_FAILED\x10\x02\"6\n\x14\x44\x65scribeModelRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x03\"\x86\x02\n\x10ModelDescription\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x03\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x11\n\tprecision\x18\x04 \x01(\t\x12\x10\n\x08provider\x18\x05 \x01(\t\x12\x36\n\nforecaster\x18\x06 \x01(\x0b\x32\".foretell.v1.ForecasterDescription\x12\x15\n\rmanifest_json\x18\x07 \x01(\t\x12\x19\n\x11max_message_bytes\x18\x08 \x01(\x03\x12\x36\n\ntranslator\x18\t \x01(\x0b\x32\".foretell.v1.TranslatorDescription\"\xdd\x01\n\x15\x46orecasterDescription\x12\x16\n\x0e\x63ontext_length\x18\x01 \x01(\x05\x12\x14\n\x0cpatch_length\x18\x02 \x01(\x05\x12\x0f\n\x07horizon\x18\x03 \x01(\x05\x12\x11\n\tfrequency\x18\x04 \x01(\t\x12\x15\n\rseason_length\x18\x05 \x01(\x05\x12\x17\n\x0fquantile_levels\x18\x06 \x03(\x01\x12\x19\n\x11\x66uture_covariates\x18\x07 \x03(\t\x12\x17\n\x0fpast_covariates\x18\x08 \x03(\t\x12\x0e\n\x06static\x18\t \x03(\t\"\xf8\x01\n\x15TranslatorDescription\x12\x0c\n\x04\x61rch\x18\x01 \x01(\t\x12\x12\n\nvocab_size\x18\x02 \x01(\x05\x12\x19\n\x11max_source_length\x18\x03 \x01(\x05\x12\x19\n\x11max_target_length\x18\x04 \x01(\x05\x12\x14\n\x0csrc_language\x18\x05 \x01(\t\x12\x14\n\x0ctgt_language\x18\x06 \x01(\t\x12\x15\n\rhas_attention\x18\x07 \x01(\x08\x12\x15\n\rmax_sentences\x18\x08 \x01(\x05\x12\x16\n\x0emax_characters\x18\t \x01(\x05\x12\x15\n\rmax_beam_size\x18\n \x01(\x05\x32\x9f\x01\n\x06Models\x12G\n\x04List\x12\x1e.foretell.v1.ListModelsRequest\x1a\x1f.foretell.v1.ListModelsResponse\x12L\n\x08\x44\x65scribe\x12!.foretell.v1.DescribeModelRequest\x1a\x1d.foretell.v1.ModelDescriptionb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1f\x66oretell/protos/v1/models.proto\x12\x0b\x66oretell.v1\"\x13\n\x11ListModelsRequest\">\n\x12ListModelsResponse\x12(\n\x06models\x18\x01 \x03(\x0b\x32\x18.foretell.v1.ModelStatus\"\xd6\x01\n\x0bModelStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x03\x12-\n\x05state\x18\x03 \x01(\x0e\x32\x1e.foretell.v1.ModelStatus.State\x12\x0e\n\x06reason\x18\x04 \x01(\t\"i\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x0f\n\x0bSTATE_READY\x10\x01\x12\x10\n\x0cSTATE_FAILED\x10\x02\x12\x11\n\rSTATE_LOADING\x10\x03\x12\x13\n\x0fSTATE_UNLOADING\x10\x04\"2\n\x10LoadModelRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x03\"#\n\x12UnloadModelRequest\x12\r\n\x05model\x18\x01 \x01(\t\"6\n\x14\x44\x65scribeModelRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x03\"\x86\x02\n\x10ModelDescription\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\x03\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x11\n\tprecision\x18\x04 \x01(\t\x12\x10\n\x08provider\x18\x05 \x01(\t\x12\x36\n\nforecaster\x18\x06 \x01(\x0b\x32\".foretell.v1.ForecasterDescription\x12\x15\n\rmanifest_json\x18\x07 \x01(\t\x12\x19\n\x11max_message_bytes\x18\x08 \x01(\x03\x12\x36\n\ntranslator\x18\t \x01(\x0b\x32\".foretell.v1.TranslatorDescription\"\xdd\x01\n\x15\x46orecasterDescription\x12\x16\n\x0e\x63ontext_length\x18\x01 \x01(\x05\x12\x14\n\x0cpatch_length\x18\x02 \x01(\x05\x12\x0f\n\x07horizon\x18\x03 \x01(\x05\x12\x11\n\tfrequency\x18\x04 \x01(\t\x12\x15\n\rseason_length\x18\x05 \x01(\x05\x12\x17\n\x0fquantile_levels\x18\x06 \x03(\x01\x12\x19\n\x11\x66uture_covariates\x18\x07 \x03(\t\x12\x17\n\x0fpast_covariates\x18\x08 \x03(\t\x12\x0e\n\x06static\x18\t \x03(\t\"\xf8\x01\n\x15TranslatorDescription\x12\x0c\n\x04\x61rch\x18\x01 \x01(\t\x12\x12\n\nvocab_size\x18\x02 \x01(\x05\x12\x19\n\x11max_source_length\x18\x03 \x01(\x05\x12\x19\n\x11max_target_length\x18\x04 \x01(\x05\x12\x14\n\x0csrc_language\x18\x05 \x01(\t\x12\x14\n\x0ctgt_language\x18\x06 \x01(\t\x12\x15\n\rhas_attention\x18\x07 \x01(\x08\x12\x15\n\rmax_sentences\x18\x08 \x01(\x05\x12\x16\n\x0emax_characters\x18\t \x01(\x05\x12\x15\n\rmax_beam_size\x18\n \x01(\x05\x32\xa5\x02\n\x06Models\x12G\n\x04List\x12\x1e.foretell.v1.ListModelsRequest\x1a\x1f.foretell.v1.ListModelsResponse\x12L\n\x08\x44\x65scribe\x12!.foretell.v1.DescribeModelRequest\x1a\x1d.foretell.v1.ModelDescription\x12?\n\x04Load\x12\x1d.foretell.v1.LoadModelRequest\x1a\x18.foretell.v1.ModelStatus\x12\x43\n\x06Unload\x12\x1f.foretell.v1.UnloadModelRequest\x1a\x18.foretell.v1.ModelStatusb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,17 +36,21 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTMODELSRESPONSE']._serialized_start=69
   _globals['_LISTMODELSRESPONSE']._serialized_end=131
   _globals['_MODELSTATUS']._serialized_start=134
-  _globals['_MODELSTATUS']._serialized_end=308
+  _globals['_MODELSTATUS']._serialized_end=348
   _globals['_MODELSTATUS_STATE']._serialized_start=243
-  _globals['_MODELSTATUS_STATE']._serialized_end=308
-  _globals['_DESCRIBEMODELREQUEST']._serialized_start=310
-  _globals['_DESCRIBEMODELREQUEST']._serialized_end=364
-  _globals['_MODELDESCRIPTION']._serialized_start=367
-  _globals['_MODELDESCRIPTION']._serialized_end=629
-  _globals['_FORECASTERDESCRIPTION']._serialized_start=632
-  _globals['_FORECASTERDESCRIPTION']._serialized_end=853
-  _globals['_TRANSLATORDESCRIPTION']._serialized_start=856
-  _globals['_TRANSLATORDESCRIPTION']._serialized_end=1104
-  _globals['_MODELS']._serialized_start=1107
-  _globals['_MODELS']._serialized_end=1266
+  _globals['_MODELSTATUS_STATE']._serialized_end=348
+  _globals['_LOADMODELREQUEST']._serialized_start=350
+  _globals['_LOADMODELREQUEST']._serialized_end=400
+  _globals['_UNLOADMODELREQUEST']._serialized_start=402
+  _globals['_UNLOADMODELREQUEST']._serialized_end=437
+  _globals['_DESCRIBEMODELREQUEST']._serialized_start=439
+  _globals['_DESCRIBEMODELREQUEST']._serialized_end=493
+  _globals['_MODELDESCRIPTION']._serialized_start=496
+  _globals['_MODELDESCRIPTION']._serialized_end=758
+  _globals['_FORECASTERDESCRIPTION']._serialized_start=761
+  _globals['_FORECASTERDESCRIPTION']._serialized_end=982
+  _globals['_TRANSLATORDESCRIPTION']._serialized_start=985
+  _globals['_TRANSLATORDESCRIPTION']._serialized_end=1233
+  _globals['_MODELS']._serialized_start=1236
+  _globals['_MODELS']._serialized_end=1529
 # @@protoc_insertion_point(module_scope)

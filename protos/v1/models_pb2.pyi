@@ -24,9 +24,13 @@ class ModelStatus(_message.Message):
         STATE_UNSPECIFIED: _ClassVar[ModelStatus.State]
         STATE_READY: _ClassVar[ModelStatus.State]
         STATE_FAILED: _ClassVar[ModelStatus.State]
+        STATE_LOADING: _ClassVar[ModelStatus.State]
+        STATE_UNLOADING: _ClassVar[ModelStatus.State]
     STATE_UNSPECIFIED: ModelStatus.State
     STATE_READY: ModelStatus.State
     STATE_FAILED: ModelStatus.State
+    STATE_LOADING: ModelStatus.State
+    STATE_UNLOADING: ModelStatus.State
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -36,6 +40,20 @@ class ModelStatus(_message.Message):
     state: ModelStatus.State
     reason: str
     def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., state: _Optional[_Union[ModelStatus.State, str]] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class LoadModelRequest(_message.Message):
+    __slots__ = ("model", "version")
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    model: str
+    version: int
+    def __init__(self, model: _Optional[str] = ..., version: _Optional[int] = ...) -> None: ...
+
+class UnloadModelRequest(_message.Message):
+    __slots__ = ("model",)
+    MODEL_FIELD_NUMBER: _ClassVar[int]
+    model: str
+    def __init__(self, model: _Optional[str] = ...) -> None: ...
 
 class DescribeModelRequest(_message.Message):
     __slots__ = ("model", "version")

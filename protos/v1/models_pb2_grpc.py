@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class ModelsStub(object):
-    """Tells about the served models.
+    """Tells about the served models, and changes them where that is allowed.
     """
 
     def __init__(self, channel):
@@ -45,10 +45,20 @@ class ModelsStub(object):
                 request_serializer=foretell_dot_protos_dot_v1_dot_models__pb2.DescribeModelRequest.SerializeToString,
                 response_deserializer=foretell_dot_protos_dot_v1_dot_models__pb2.ModelDescription.FromString,
                 _registered_method=True)
+        self.Load = channel.unary_unary(
+                '/foretell.v1.Models/Load',
+                request_serializer=foretell_dot_protos_dot_v1_dot_models__pb2.LoadModelRequest.SerializeToString,
+                response_deserializer=foretell_dot_protos_dot_v1_dot_models__pb2.ModelStatus.FromString,
+                _registered_method=True)
+        self.Unload = channel.unary_unary(
+                '/foretell.v1.Models/Unload',
+                request_serializer=foretell_dot_protos_dot_v1_dot_models__pb2.UnloadModelRequest.SerializeToString,
+                response_deserializer=foretell_dot_protos_dot_v1_dot_models__pb2.ModelStatus.FromString,
+                _registered_method=True)
 
 
 class ModelsServicer(object):
-    """Tells about the served models.
+    """Tells about the served models, and changes them where that is allowed.
     """
 
     def List(self, request, context):
@@ -60,6 +70,21 @@ class ModelsServicer(object):
 
     def Describe(self, request, context):
         """Describes one served model. NOT_FOUND lists those there are.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Load(self, request, context):
+        """Loads a version and lets it serve, in place of the one that served; answers when it does. FAILED_PRECONDITION where
+        the server's operator doesn't let callers load models, or where it can't be loaded: then what served goes on.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Unload(self, request, context):
+        """Lets a model serve no more; the calls that it has are finished. FAILED_PRECONDITION as above.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -78,6 +103,16 @@ def add_ModelsServicer_to_server(servicer, server):
                     request_deserializer=foretell_dot_protos_dot_v1_dot_models__pb2.DescribeModelRequest.FromString,
                     response_serializer=foretell_dot_protos_dot_v1_dot_models__pb2.ModelDescription.SerializeToString,
             ),
+            'Load': grpc.unary_unary_rpc_method_handler(
+                    servicer.Load,
+                    request_deserializer=foretell_dot_protos_dot_v1_dot_models__pb2.LoadModelRequest.FromString,
+                    response_serializer=foretell_dot_protos_dot_v1_dot_models__pb2.ModelStatus.SerializeToString,
+            ),
+            'Unload': grpc.unary_unary_rpc_method_handler(
+                    servicer.Unload,
+                    request_deserializer=foretell_dot_protos_dot_v1_dot_models__pb2.UnloadModelRequest.FromString,
+                    response_serializer=foretell_dot_protos_dot_v1_dot_models__pb2.ModelStatus.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'foretell.v1.Models', rpc_method_handlers)
@@ -87,7 +122,7 @@ def add_ModelsServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Models(object):
-    """Tells about the served models.
+    """Tells about the served models, and changes them where that is allowed.
     """
 
     @staticmethod
@@ -134,6 +169,60 @@ class Models(object):
             '/foretell.v1.Models/Describe',
             foretell_dot_protos_dot_v1_dot_models__pb2.DescribeModelRequest.SerializeToString,
             foretell_dot_protos_dot_v1_dot_models__pb2.ModelDescription.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Load(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/foretell.v1.Models/Load',
+            foretell_dot_protos_dot_v1_dot_models__pb2.LoadModelRequest.SerializeToString,
+            foretell_dot_protos_dot_v1_dot_models__pb2.ModelStatus.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Unload(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/foretell.v1.Models/Unload',
+            foretell_dot_protos_dot_v1_dot_models__pb2.UnloadModelRequest.SerializeToString,
+            foretell_dot_protos_dot_v1_dot_models__pb2.ModelStatus.FromString,
             options,
             channel_credentials,
             insecure,

@@ -18,7 +18,7 @@ class _ServicerContext(grpc.ServicerContext, grpc.aio.ServicerContext):  # type:
     ...
 
 class ModelsStub:
-    """Tells about the served models."""
+    """Tells about the served models, and changes them where that is allowed."""
 
     def __init__(self, channel: typing.Union[grpc.Channel, grpc.aio.Channel]) -> None: ...
     List: grpc.UnaryUnaryMultiCallable[
@@ -33,8 +33,22 @@ class ModelsStub:
     ]
     """Describes one served model. NOT_FOUND lists those there are."""
 
+    Load: grpc.UnaryUnaryMultiCallable[
+        foretell.protos.v1.models_pb2.LoadModelRequest,
+        foretell.protos.v1.models_pb2.ModelStatus,
+    ]
+    """Loads a version and lets it serve, in place of the one that served; answers when it does. FAILED_PRECONDITION where
+    the server's operator doesn't let callers load models, or where it can't be loaded: then what served goes on.
+    """
+
+    Unload: grpc.UnaryUnaryMultiCallable[
+        foretell.protos.v1.models_pb2.UnloadModelRequest,
+        foretell.protos.v1.models_pb2.ModelStatus,
+    ]
+    """Lets a model serve no more; the calls that it has are finished. FAILED_PRECONDITION as above."""
+
 class ModelsAsyncStub:
-    """Tells about the served models."""
+    """Tells about the served models, and changes them where that is allowed."""
 
     List: grpc.aio.UnaryUnaryMultiCallable[
         foretell.protos.v1.models_pb2.ListModelsRequest,
@@ -48,8 +62,22 @@ class ModelsAsyncStub:
     ]
     """Describes one served model. NOT_FOUND lists those there are."""
 
+    Load: grpc.aio.UnaryUnaryMultiCallable[
+        foretell.protos.v1.models_pb2.LoadModelRequest,
+        foretell.protos.v1.models_pb2.ModelStatus,
+    ]
+    """Loads a version and lets it serve, in place of the one that served; answers when it does. FAILED_PRECONDITION where
+    the server's operator doesn't let callers load models, or where it can't be loaded: then what served goes on.
+    """
+
+    Unload: grpc.aio.UnaryUnaryMultiCallable[
+        foretell.protos.v1.models_pb2.UnloadModelRequest,
+        foretell.protos.v1.models_pb2.ModelStatus,
+    ]
+    """Lets a model serve no more; the calls that it has are finished. FAILED_PRECONDITION as above."""
+
 class ModelsServicer(metaclass=abc.ABCMeta):
-    """Tells about the served models."""
+    """Tells about the served models, and changes them where that is allowed."""
 
     @abc.abstractmethod
     def List(
@@ -66,5 +94,23 @@ class ModelsServicer(metaclass=abc.ABCMeta):
         context: _ServicerContext,
     ) -> typing.Union[foretell.protos.v1.models_pb2.ModelDescription, collections.abc.Awaitable[foretell.protos.v1.models_pb2.ModelDescription]]:
         """Describes one served model. NOT_FOUND lists those there are."""
+
+    @abc.abstractmethod
+    def Load(
+        self,
+        request: foretell.protos.v1.models_pb2.LoadModelRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[foretell.protos.v1.models_pb2.ModelStatus, collections.abc.Awaitable[foretell.protos.v1.models_pb2.ModelStatus]]:
+        """Loads a version and lets it serve, in place of the one that served; answers when it does. FAILED_PRECONDITION where
+        the server's operator doesn't let callers load models, or where it can't be loaded: then what served goes on.
+        """
+
+    @abc.abstractmethod
+    def Unload(
+        self,
+        request: foretell.protos.v1.models_pb2.UnloadModelRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[foretell.protos.v1.models_pb2.ModelStatus, collections.abc.Awaitable[foretell.protos.v1.models_pb2.ModelStatus]]:
+        """Lets a model serve no more; the calls that it has are finished. FAILED_PRECONDITION as above."""
 
 def add_ModelsServicer_to_server(servicer: ModelsServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...
