@@ -192,13 +192,10 @@ class ModelLoader:
         return {(status.name, status.version) for status in self._models.statuses()}
 
     def _why_not(self, name: str, version: int) -> str:
-        reasons = [bad.reason for bad in self._models.failures if bad.name == name]
-        status = next(
-            one for one in self._models.statuses() if (one.name, one.version) == (name, version)
-        )
+        told = {(one.name, one.version): one.reason for one in self._models.statuses()}
         serving = self._models.models.get(name)
         rest = "" if serving is None else f" Version {serving.version} goes on serving."
-        return f"version {version} of {name} can't be loaded: {status.reason or reasons[0]}{rest}"
+        return f"version {version} of {name} can't be loaded: {told[name, version]}{rest}"
 
     def _complain(self, complaint: str) -> None:
         """Log what is wrong with the folder, once."""

@@ -1,4 +1,6 @@
-"""What a server has: its models listed and described."""
+"""What a server has: its models listed and described, and loaded where callers may."""
+
+from weakref import WeakKeyDictionary
 
 import grpc
 
@@ -8,49 +10,77 @@ from foretell.protos.v1.models_pb2 import (
     ForecasterDescription,
     ListModelsRequest,
     ListModelsResponse,
+    LoadModelRequest,
     ModelDescription,
     ModelStatus,
     TranslatorDescription,
+    UnloadModelRequest,
 )
 from foretell.protos.v1.models_pb2_grpc import ModelsServicer
 from foretell.server.options import ServerOptions
-from foretell.server.repository import Repository
-from foretell.server.served import Model
+from foretell.server.repository import Repository, State, VersionStatus
+from foretell.server.served import Model, Served
+
+
+_STATES = {
+    State.LOADING: ModelStatus.STATE_LOADING,
+    State.READY: ModelStatus.STATE_READY,
+    State.FAILED: ModelStatus.STATE_FAILED,
+    State.UNLOADING: ModelStatus.STATE_UNLOADING,
+}
 
 
 class ModelsService(ModelsServicer):
-    """Tells about the models."""
+    """Tells about the models, and changes them where the repository lets callers do that."""
 
     def __init__(self, repository: Repository, options: ServerOptions) -> None:
         self._repository = repository
-        self._descriptions = {
-            model.name: _describe(model, options) for model in repository.models.values()
-        }
+        self._options = options
+        # A manifest may be long, and clients ask often. What is unloaded must not stay for this.
+        self._descriptions: WeakKeyDictionary[Served, ModelDescription] = WeakKeyDictionary()
 
     async def List(  # noqa: N802  # gRPC's name
         self, request: ListModelsRequest, context: grpc.aio.ServicerContext
     ) -> ListModelsResponse:
-        """List the served models and those that could not be loaded."""
-        response = ListModelsResponse()
-        for model in self._repository.models.values():
-            response.models.add(
-                name=model.name, version=model.version, state=ModelStatus.STATE_READY
-            )
-        for failure in self._repository.failures:
-            response.models.add(
-                name=failure.name,
-                version=failure.version,
-                state=ModelStatus.STATE_FAILED,
-                reason=failure.reason,
-            )
-        response.models.sort(key=lambda status: (status.name, status.version))
-        return response
+        """List the versions that are served, come or go, and those that could not be loaded."""
+        return ListModelsResponse(
+            models=[_write_status(status) for status in self._repository.statuses()]
+        )
 
     async def Describe(  # noqa: N802  # gRPC's name
         self, request: DescribeModelRequest, context: grpc.aio.ServicerContext
     ) -> ModelDescription:
         """Describe one served model."""
-        return self._descriptions[self._repository.get(request.model, request.version).name]
+        model = self._repository.get(request.model, request.version)
+        description = self._descriptions.get(model.served)
+        if description is None or (description.name, description.version) != (
+            model.name,
+            model.version,
+        ):
+            description = _describe(model, self._options)
+            self._descriptions[model.served] = description
+        return description
+
+    async def Load(  # noqa: N802  # gRPC's name
+        self, request: LoadModelRequest, context: grpc.aio.ServicerContext
+    ) -> ModelStatus:
+        """Load a version and let it serve."""
+        return _write_status(await self._repository.load_model(request.model, request.version))
+
+    async def Unload(  # noqa: N802  # gRPC's name
+        self, request: UnloadModelRequest, context: grpc.aio.ServicerContext
+    ) -> ModelStatus:
+        """Let a model serve no more."""
+        return _write_status(await self._repository.unload_model(request.model))
+
+
+def _write_status(status: VersionStatus) -> ModelStatus:
+    return ModelStatus(
+        name=status.name,
+        version=status.version,
+        state=_STATES[status.state],
+        reason=status.reason,
+    )
 
 
 def _describe(model: Model, options: ServerOptions) -> ModelDescription:
