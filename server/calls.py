@@ -42,20 +42,28 @@ class AroundCalls(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc has
         handler = await continuation(handler_call_details)
         if handler is None or (self.spare_libraries and method.startswith("/grpc.")):
             return handler
-        form, inner = _behaviour(handler)
+        return around_handler(handler, lambda context: self.around(method, context))
 
-        async def call(request: Any, context: grpc.aio.ServicerContext) -> Any:
-            async with self.around(method, context):
-                return await inner(request, context)
 
-        async def stream(request: Any, context: grpc.aio.ServicerContext) -> AsyncIterator[Any]:
-            async with self.around(method, context):
-                async for response in inner(request, context):
-                    yield response
+def around_handler(
+    handler: grpc.RpcMethodHandler,
+    around: Callable[[grpc.aio.ServicerContext], AbstractAsyncContextManager[None]],
+) -> grpc.RpcMethodHandler:
+    """Make a handler that enters a context manager before another's body, and leaves it after."""
+    form, inner = _behaviour(handler)
 
-        # Health writes its stream by itself and is a plain coroutine.
-        wrapped = stream if inspect.isasyncgenfunction(inner) else call
-        return _FORMS[form](wrapped, handler.request_deserializer, handler.response_serializer)
+    async def call(request: Any, context: grpc.aio.ServicerContext) -> Any:
+        async with around(context):
+            return await inner(request, context)
+
+    async def stream(request: Any, context: grpc.aio.ServicerContext) -> AsyncIterator[Any]:
+        async with around(context):
+            async for response in inner(request, context):
+                yield response
+
+    # Health writes its stream by itself and is a plain coroutine.
+    wrapped = stream if inspect.isasyncgenfunction(inner) else call
+    return _FORMS[form](wrapped, handler.request_deserializer, handler.response_serializer)
 
 
 class ReadingInside(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc has no types

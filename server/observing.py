@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from foretell.server.call_statistics import CallStatistics, Method
 from foretell.server.statistics import Statistics
 
 # Triton's reasons, which dashboards know.
@@ -17,10 +18,20 @@ class Observer:
 
     Attributes:
         statistics: What came of it, in numbers.
+        calls: What happened to calls, whatever they asked.
     """
 
     def __init__(self) -> None:
         self.statistics = Statistics()
+        self.calls = CallStatistics()
+
+    def on_call_started(self, method: Method) -> None:
+        """A call came."""
+        self.calls.start(method)
+
+    def on_call_done(self, method: Method, code: str, seconds: float) -> None:
+        """A call ended, with the code of this name."""
+        self.calls.finish(method, code, seconds)
 
     def on_admitted(self, model: str, version: int) -> None:
         """A request was let in; it waits from now on."""

@@ -1,14 +1,23 @@
 """The id under which the log tells about a call: made once a call, known everywhere below it."""
 
+import re
 import secrets
 from contextvars import ContextVar
 
+HEADER = "x-request-id"
+"""A caller that has an id of its own sends it in this header."""
+
 _current: ContextVar[str] = ContextVar("request_id", default="")
+_GIVEN = re.compile(r"[A-Za-z0-9_.-]{1,64}")  # what no log line can be broken with
 
 
-def new_request_id() -> str:
-    """Make an id, 16 hexadecimal digits, and give it to the call that runs here."""
-    request_id = secrets.token_hex(8)
+def new_request_id(given: str = "") -> str:
+    """Make an id, 16 hexadecimal digits, and give it to the call that runs here.
+
+    Args:
+        given: The caller's own id, which is kept if it is 1 to 64 of A-Z a-z 0-9 _ . -
+    """
+    request_id = given if _GIVEN.fullmatch(given) else secrets.token_hex(8)
     _current.set(request_id)
     return request_id
 

@@ -1,4 +1,4 @@
-"""What a server's models did, in numbers: the one account that metrics, status page and clients read.
+"""What a server's models did, in numbers: the one account that all who tell of it read.
 
 Counts of models and versions that aren't loaded are never made: whatever a client writes into a
 request, no number appears under its name.

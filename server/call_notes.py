@@ -1,0 +1,72 @@
+"""What is noted of the call that runs here: for its line in the log, its metrics and its span."""
+
+from collections.abc import Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A part of a call's time.
+
+    Attributes:
+        name: Such as "queue" or "compute".
+        begun_s: On the clock of `time.monotonic`.
+        ended_s: Alike.
+        facts: What else is known, by name.
+    """
+
+    name: str
+    begun_s: float
+    ended_s: float
+    facts: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class CallNotes:
+    """One call.
+
+    Attributes:
+        method: As gRPC names it, "/package.Service/Method".
+        request_id: Under which the log tells of it.
+        trace_id: The caller's, 32 hexadecimal digits; empty where none came.
+        started_s: When it came, on the clock of `time.monotonic`.
+        model: Which it asks, once that is known: a served one's name, never the caller's text.
+        version: Of the model.
+        phases: What its time went into, as far as that was noted.
+    """
+
+    method: str
+    request_id: str
+    trace_id: str
+    started_s: float
+    model: str = ""
+    version: int = 0
+    phases: list[Phase] = field(default_factory=list)
+
+
+_current: ContextVar[CallNotes | None] = ContextVar("call_notes", default=None)
+
+
+def begin_notes(notes: CallNotes) -> None:
+    """Give the call that runs here its notes."""
+    _current.set(notes)
+
+
+def current_notes() -> CallNotes | None:
+    """The notes of the call that runs here; None outside of calls."""
+    return _current.get()
+
+
+def note_model(name: str, version: int) -> None:
+    """Note which model the call that runs here asks."""
+    notes = _current.get()
+    if notes is not None:
+        notes.model, notes.version = name, version
+
+
+def note_phase(name: str, begun_s: float, ended_s: float, **facts: int) -> None:
+    """Note what a part of the time of the call that runs here went into; see `Phase`."""
+    notes = _current.get()
+    if notes is not None:
+        notes.phases.append(Phase(name, begun_s, ended_s, facts))

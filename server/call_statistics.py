@@ -1,0 +1,95 @@
+"""What happened to calls, in numbers, by method: what every gRPC server's metrics tell."""
+
+import threading
+from collections import Counter
+from dataclasses import dataclass
+
+from foretell.server.histograms import SECONDS, Histogram, Recorder
+
+_TYPES = {
+    (False, False): "unary",
+    (True, False): "client_stream",
+    (False, True): "server_stream",
+    (True, True): "bidi_stream",
+}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Method:
+    """A method of a service.
+
+    Attributes:
+        service: With its package; "other" for what this server doesn't have.
+        name: Of the method; "other" alike.
+        kind: "unary", "client_stream", "server_stream" or "bidi_stream".
+    """
+
+    service: str
+    name: str
+    kind: str
+
+    @classmethod
+    def of(cls, path: str, *, request_streaming: bool, response_streaming: bool) -> "Method":
+        """Read gRPC's path of a method that the server has, "/package.Service/Method"."""
+        service, _, name = path.strip("/").rpartition("/")
+        return cls(service, name, _TYPES[request_streaming, response_streaming])
+
+
+UNKNOWN_METHOD = Method("other", "other", "unary")
+"""Stands for all that this server doesn't have: a client's text never becomes a label."""
+
+
+@dataclass(frozen=True, slots=True)
+class MethodStatistics:
+    """What happened to a method's calls.
+
+    Attributes:
+        method: Which.
+        started: Calls that came.
+        handled: Calls that ended, by the name of their code.
+        seconds: From the start of each to its very end, when all of the answer was sent.
+    """
+
+    method: Method
+    started: int
+    handled: dict[str, int]
+    seconds: Histogram
+
+
+class CallStatistics:
+    """The account of all calls; its methods may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._tallies: dict[Method, _Tally] = {}
+
+    def start(self, method: Method) -> None:
+        """Count a call that came."""
+        with self._lock:
+            self._tallies.setdefault(method, _Tally()).started += 1
+
+    def finish(self, method: Method, code: str, seconds: float) -> None:
+        """Count a call's end."""
+        with self._lock:
+            tally = self._tallies.setdefault(method, _Tally())
+            tally.handled[code] += 1
+            tally.seconds.add(seconds)
+
+    def all(self) -> list[MethodStatistics]:
+        """Every method that was ever called, by service and name."""
+        with self._lock:
+            return [
+                MethodStatistics(
+                    method, tally.started, dict(sorted(tally.handled.items())), tally.seconds.read()
+                )
+                for method, tally in sorted(self._tallies.items())
+            ]
+
+
+class _Tally:
+    """A `MethodStatistics` that grows."""
+
+    def __init__(self) -> None:
+        self.started = 0
+        self.handled: Counter[str] = Counter()
+        self.seconds = Recorder(SECONDS)

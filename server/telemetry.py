@@ -1,0 +1,118 @@
+"""Around every call, outermost: its request id, its counts, its line in the log, its span."""
+
+import logging
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+import grpc
+
+from foretell.server.call_notes import CallNotes, begin_notes
+from foretell.server.call_statistics import UNKNOWN_METHOD, Method
+from foretell.server.calls import Continuation, around_handler
+from foretell.server.logs import CALLS
+from foretell.server.observing import Observer
+from foretell.server.request_id import HEADER, new_request_id
+from foretell.server.tracing import Tracing, trace_id_of
+
+_log = logging.getLogger(CALLS)
+_MOST_DETAILS = 2000  # characters; an event is a line, and a readable one, whatever a client sends
+
+
+class Telemetry(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc has no types
+    """Tells what becomes of each call, once gRPC has sent all of its answer, or given up.
+
+    So streams count to their last message, and callers that vanish while gRPC writes count too.
+    """
+
+    def __init__(self, observer: Observer, tracing: Tracing) -> None:
+        self._observer = observer
+        self._tracing = tracing
+
+    async def intercept_service(
+        self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
+    ) -> grpc.RpcMethodHandler:
+        """Wrap the handler of a call; called by gRPC."""
+        path: str = handler_call_details.method
+        handler = await continuation(handler_call_details)
+        if handler is None:  # gRPC itself answers
+            self._observer.on_call_started(UNKNOWN_METHOD)
+            self._observer.on_call_done(UNKNOWN_METHOD, "UNIMPLEMENTED", 0.0)
+            return None
+        method = Method.of(
+            path,
+            request_streaming=handler.request_streaming,
+            response_streaming=handler.response_streaming,
+        )
+
+        @asynccontextmanager
+        async def around(context: grpc.aio.ServicerContext) -> AsyncIterator[None]:
+            self._begin(path, method, context)
+            yield
+
+        return around_handler(handler, around)
+
+    def _begin(self, path: str, method: Method, context: grpc.aio.ServicerContext) -> None:
+        headers = dict(context.invocation_metadata() or ())
+        notes = CallNotes(
+            method=path,
+            request_id=new_request_id(_text(headers, HEADER)),
+            trace_id=trace_id_of(_text(headers, "traceparent")),
+            started_s=time.monotonic(),
+        )
+        begin_notes(notes)
+        self._observer.on_call_started(method)
+        span = self._tracing.begin_call(method, notes, headers)
+
+        def end(context: grpc.aio.ServicerContext) -> None:
+            code = _code_of(context)
+            seconds = time.monotonic() - notes.started_s
+            self._observer.on_call_done(method, code.name, seconds)
+            self._tracing.end_call(span, notes, code)
+            _tell(notes, code, seconds, context)
+
+        context.add_done_callback(end)
+
+
+def _code_of(context: grpc.aio.ServicerContext) -> grpc.StatusCode:
+    """How a call ended, which gRPC doesn't say where the caller gave up."""
+    code = context.code()
+    if code is not None:
+        return code
+    if context.done():
+        return grpc.StatusCode.OK
+    is_late = context.time_remaining() == 0
+    return grpc.StatusCode.DEADLINE_EXCEEDED if is_late else grpc.StatusCode.CANCELLED
+
+
+def _tell(
+    notes: CallNotes, code: grpc.StatusCode, seconds: float, context: grpc.aio.ServicerContext
+) -> None:
+    level = logging.DEBUG if code is grpc.StatusCode.OK else logging.INFO
+    if not _log.isEnabledFor(level):
+        return
+    fields = {
+        "method": notes.method,
+        "model": notes.model,
+        "version": notes.version,
+        "code": code.name,
+        "seconds": round(seconds, 6),
+        "peer": context.peer(),
+        "request_id": notes.request_id,
+        "trace_id": notes.trace_id,
+    }
+    fields = {name: value for name, value in fields.items() if value or name == "seconds"}
+    words = " ".join(f"{name}={value}" for name, value in fields.items())
+    details = " ".join(_printable(context.details()).split())[:_MOST_DETAILS]
+    _log.log(level, "%s%s", words, f": {details}" if details else "", extra={"fields": fields})
+
+
+def _printable(details: str | bytes | None) -> str:
+    if isinstance(details, bytes):
+        return details.decode(errors="backslashreplace")
+    return details or ""
+
+
+def _text(headers: Mapping[str, str | bytes], name: str) -> str:
+    value = headers.get(name, "")
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,70 @@
+"""The caller's trace goes on in ours, where there is OpenTelemetry and someone to send spans to."""
+
+import re
+from collections.abc import Mapping
+
+import grpc
+
+from foretell.data.errors import OptionError
+from foretell.server.call_notes import CallNotes
+from foretell.server.call_statistics import Method
+
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
+
+Headers = Mapping[str, str | bytes]
+
+
+class Tracing:
+    """Hears of calls, and makes no spans of them; `spans.Spans` does."""
+
+    def begin_call(self, method: Method, notes: CallNotes, headers: Headers) -> object:
+        """A call came.
+
+        Args:
+            method: Which.
+            notes: Of the call; their `trace_id` becomes the span's.
+            headers: That came with it.
+
+        Returns:
+            What `end_call` wants back.
+        """
+        return None
+
+    def end_call(self, begun: object, notes: CallNotes, code: grpc.StatusCode) -> None:
+        """A call ended; its notes are all there."""
+
+    def stop(self) -> None:
+        """Send what is left."""
+
+
+def trace_to(endpoint: str) -> Tracing:
+    """Send spans to a collector over OTLP.
+
+    Args:
+        endpoint: http://HOST:PORT, or https://; the usual port is 4317. Empty for no spans.
+
+    Raises:
+        OptionError: OpenTelemetry isn't installed, or the endpoint is no such address.
+    """
+    if not endpoint:
+        return Tracing()
+    if not re.fullmatch(r"https?://[^/]+:\d+/?", endpoint):
+        raise OptionError(
+            f"trace_endpoint is {endpoint!r}; expected http://HOST:PORT or https://HOST:PORT."
+        )
+    try:
+        from foretell.server.spans import Spans  # noqa: PLC0415  # an extra
+    except ImportError as error:
+        raise OptionError(
+            "trace_endpoint needs OpenTelemetry; install it: pip install 'foretell[tracing]'."
+        ) from error
+    return Spans.to_collector(endpoint)
+
+
+def trace_id_of(traceparent: str) -> str:
+    """The id of a caller's trace; empty where the header is none.
+
+    Source: W3C Trace Context, section 3.2.
+    """
+    match = _TRACEPARENT.fullmatch(traceparent)
+    return match[1] if match and match[1].strip("0") else ""
