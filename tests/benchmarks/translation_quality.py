@@ -58,7 +58,7 @@ MODELS: dict[str, tuple[TranslatorConfig, TranslatorTraining]] = {
     "recurrent": (
         RecurrentConfig(vocab_size=6000, d_model=384, dropout=0.3),
         TranslatorTraining(
-            steps=14_000,
+            steps=9_000,
             batch_tokens=1500,
             warmup_steps=800,
             learning_rate=1e-3,
