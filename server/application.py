@@ -1,12 +1,13 @@
 """The server: foretell's services, health and reflection on one port, from start to drained end."""
 
 import asyncio
+import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 
 import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from foretell.protos.v1 import forecaster_pb2, models_pb2, translator_pb2
@@ -21,10 +22,13 @@ from foretell.server.drain import Drain
 from foretell.server.errors import errors_as_status
 from foretell.server.forecaster_service import ForecasterService
 from foretell.server.listen import bind
+from foretell.server.model_health import ModelHealth
 from foretell.server.models_service import ModelsService
 from foretell.server.options import ServerOptions
 from foretell.server.repository import Repository
+from foretell.server.telemetry import Telemetry
 from foretell.server.tokens import TokenFile
+from foretell.server.tracing import Tracing
 from foretell.server.translator_service import TranslatorService
 
 _FLUSH_S = 0.5  # health watchers never end by themselves; they get this long to hear the news
@@ -54,25 +58,29 @@ class Application:
         address: Where it listens, once started: the host as told, the port as bound.
     """
 
-    def __init__(self, repository: Repository, options: ServerOptions) -> None:
+    def __init__(
+        self, repository: Repository, options: ServerOptions, tracing: Tracing | None = None
+    ) -> None:
         self.address = options.listen
         self._repository = repository
         self._options = options
         self._workers = ThreadPoolExecutor(options.instances, thread_name_prefix="model")
         self._drain = Drain()
-        self._health = health.aio.HealthServicer()
+        self._tracing = tracing or Tracing()
+        self._health = ModelHealth(repository, SERVICES)
         security = options.security
         self._credentials = server_credentials(security)
         tokens = None if security.tokens is None else TokenFile(security.tokens)
         self._server = grpc.aio.server(
             interceptors=[
+                Telemetry(repository.observer, self._tracing),
                 AroundCalls(self._drain, spare_libraries=True),
                 AroundCalls(errors_as_status),
                 Authorisation(tokens, health_needs_token=security.health_needs_token),
                 ReadingInside(),
             ],
             options=[
-                ("grpc.so_reuseport", 0),
+                ("grpc.so_reuseport", int(options.workers > 1)),
                 ("grpc.max_receive_message_length", options.max_message_bytes),
                 ("grpc.max_send_message_length", options.max_message_bytes),
                 # Clients and load balancers ping every 10 s; gRPC would hang up on them.
@@ -82,7 +90,7 @@ class Application:
         )
 
     async def start(self) -> None:
-        """Bind the port, serve, and report every model as serving.
+        """Bind the port, serve, and report every model that serves as serving.
 
         Raises:
             ListenError: The address can't be had.
@@ -96,28 +104,35 @@ class Application:
             TranslatorService(repository, answering, options), self._server
         )
         add_ModelsServicer_to_server(ModelsService(repository, options), self._server)
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health.servicer, self._server)
         reflection.enable_server_reflection(
             (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server
         )
-        self.address = bind(self._server, options.listen, self._credentials)
+        self.address = bind(
+            self._server, options.listen, self._credentials, shared=options.workers > 1
+        )
+        await self._health.start()
         await self._server.start()
-        for name in ("", *SERVICES, *self._repository.models):
-            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        repository.start()
 
-    async def stop(self, hurry: asyncio.Event) -> Ending:
-        """Stop: health turns to NOT_SERVING, new calls are refused, those in work finish.
+    async def stop(self, hurry: asyncio.Event, *, delay_s: float = 0.0) -> Ending:
+        """Stop: health turns to NOT_SERVING; after a delay new calls are refused; calls finish.
 
         Args:
-            hurry: Cuts off the calls in work when set, before the grace is over.
+            hurry: Ends the delay when set, and cuts off the calls in work before the grace is over.
+            delay_s: Seconds in which new calls are still answered: so long it may take until
+                everybody who sends them here knows.
         """
-        await self._health.enter_graceful_shutdown()
+        await self._health.stop()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(hurry.wait(), delay_s)
         is_clean = await self._drain.finish(self._options.grace_s, hurry)
         await self._server.stop(_FLUSH_S)
+        is_idle = await asyncio.to_thread(self._repository.stop, _FLUSH_S)
         if not is_clean:
             return Ending.CUT_OFF
         # A caller may have given up on a computation, which goes on.
         rest = threading.Thread(target=self._workers.shutdown, daemon=True)
         rest.start()
         rest.join(_FLUSH_S)
-        return Ending.ABANDONED if rest.is_alive() else Ending.CLEAN
+        return Ending.ABANDONED if rest.is_alive() or not is_idle else Ending.CLEAN

@@ -130,15 +130,15 @@ async def errors_as_status(method: str, context: grpc.aio.ServicerContext) -> As
         request_id = current_request_id()
         code, text = status_of(error, request_id)
         is_fault = code is grpc.StatusCode.INTERNAL
-        _log.log(
-            logging.ERROR if is_fault else logging.INFO,
-            "method=%s code=%s request_id=%s peer=%s: %s",
-            method,
-            code.name,
-            request_id,
-            context.peer(),
-            " ".join(str(error).splitlines())[:_MAX_LOG_CHARACTERS],
-            exc_info=is_fault,
-        )
+        if is_fault:  # a caller's own mistake stands in the call's line, in the text it gets
+            _log.error(
+                "method=%s code=%s request_id=%s peer=%s: %s",
+                method,
+                code.name,
+                request_id,
+                context.peer(),
+                " ".join(str(error).splitlines())[:_MAX_LOG_CHARACTERS],
+                exc_info=True,
+            )
         trailers = () if is_fault else write_error_kind(error)
         await context.abort(code, text, (*trailers, *status_details(error, code, text, request_id)))

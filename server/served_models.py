@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from foretell.data.errors import ModelNotFoundError
+from foretell.server.call_notes import note_model
 from foretell.server.errors import ModelNotReadyError
 from foretell.server.observing import Observer
 from foretell.server.served import Model
@@ -92,6 +93,8 @@ class ServedModels:
             for bad in failures
         }
         self._listeners: list[Callable[[], None]] = []
+        for model in models:
+            self.observer.on_loaded(model.name, model.version, 0.0)
 
     @property
     def models(self) -> Mapping[str, Model]:
@@ -140,7 +143,9 @@ class ServedModels:
             ModelNotReadyError: It is being loaded.
         """
         with self._lock:
-            return self._find(name, version).model
+            model = self._find(name, version).model
+        note_model(model.name, model.version)
+        return model
 
     @contextmanager
     def lease(self, name: str, version: int) -> Iterator[Model]:
@@ -153,6 +158,7 @@ class ServedModels:
         with self._lock:
             loaded = self._find(name, version)
             loaded.leases += 1
+        note_model(loaded.model.name, loaded.model.version)
         try:
             yield loaded.model
         finally:
@@ -180,13 +186,13 @@ class ServedModels:
             model: Loaded, checked and warm.
             seconds: That this took.
         """
+        self.observer.on_loaded(model.name, model.version, seconds)  # before it counts anything
         with self._lock:
             before = self._serving.get(model.name)
             self._serving[model.name] = _Loaded(model)
             self._notes.pop((model.name, model.version), None)
             if before is not None:
                 self._leave(before, is_closed=False)
-        self.observer.on_loaded(model.name, model.version, seconds)
         self._tell()
 
     def withdraw(self, name: str) -> VersionStatus | None:

@@ -107,14 +107,20 @@ class Statistics:
             return [self._tallies[key].read(*key) for key in [*loaded, *others]]
 
     def add(self, model: str, version: int, load_s: float) -> None:
-        """Begin to count for a version; it keeps what it has if it is there already."""
+        """Begin to count for a version; one that is loaded anew keeps what it has."""
         with self._lock:
-            self._tallies.setdefault((model, version), _Tally()).load_s = load_s
+            tally = self._tallies.setdefault((model, version), _Tally())
+            tally.load_s = load_s
+            tally.loads += 1
 
     def remove(self, model: str, version: int) -> None:
-        """Forget a version; what still happens to it counts as "other"."""
+        """Forget a version, unless it was loaded anew; what still happens to it is "other"."""
         with self._lock:
-            self._tallies.pop((model, version), None)
+            tally = self._tallies.get((model, version))
+            if tally is not None:
+                tally.loads -= 1
+                if not tally.loads:
+                    del self._tallies[model, version]
 
     def admit(self, model: str, version: int) -> None:
         """Count a request that was let in."""
@@ -202,6 +208,7 @@ class _Tally:
 
     def __init__(self) -> None:
         self.is_used = False
+        self.loads = 0
         self.last_inference_ms = 0
         self.success, self.fail, self.queue, self.compute_infer = (_Sum() for _ in range(4))
         self.batches: dict[int, _Sum] = {}
