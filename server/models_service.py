@@ -21,7 +21,6 @@ from foretell.server.options import ServerOptions
 from foretell.server.repository import Repository, State, VersionStatus
 from foretell.server.served import Model, Served
 
-
 _STATES = {
     State.LOADING: ModelStatus.STATE_LOADING,
     State.READY: ModelStatus.STATE_READY,

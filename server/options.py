@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from foretell.data.errors import OptionError
 from foretell.data.translation import LARGEST_BEAM
+from foretell.server.listen import is_unix
 from foretell.server.security import SecurityOptions
 
 MIB = 1024 * 1024
@@ -17,6 +18,7 @@ class ServerOptions:
     Attributes:
         listen: HOST:PORT, where port 0 takes a free one; or unix:PATH.
         security: Who may reach and ask it.
+        workers: Processes that share the address, each with models of its own.
         instances: Batches that are computed at a time; more wait. Each may use all of a model's
             threads.
         max_message_bytes: Largest request and largest answer. Memory for messages is at most about
@@ -24,16 +26,20 @@ class ServerOptions:
         max_sentences: Most sentences, or pairs to be scored, of one request.
         max_characters: Most characters of one sentence, and of all texts of one set of options.
         max_beam_size: Largest beam.
+        drain_delay_s: Seconds after SIGTERM in which new requests are still answered, while health
+            tells everybody to send them elsewhere.
         grace_s: Seconds that requests in work get to finish when the server stops.
     """
 
     listen: str = "127.0.0.1:8001"
     security: SecurityOptions = field(default_factory=SecurityOptions)
+    workers: int = 1
     instances: int = 2
     max_message_bytes: int = 64 * MIB
     max_sentences: int = 1024
     max_characters: int = 100_000
     max_beam_size: int = LARGEST_BEAM
+    drain_delay_s: float = 5.0
     grace_s: float = 30.0
 
     def __post_init__(self) -> None:
@@ -55,7 +61,16 @@ class ServerOptions:
             for name, (value, most) in limits.items()
             if not 1 <= value <= most
         ]
-        if not 0 <= self.grace_s < float("inf"):
-            problems.append(f"grace_s is {self.grace_s}; it must be 0 or more seconds.")
+        for name in ("drain_delay_s", "grace_s"):
+            value = getattr(self, name)
+            if not 0 <= value < float("inf"):
+                problems.append(f"{name} is {value}; it must be 0 or more seconds.")
+        if self.workers < 1:
+            problems.append(f"workers is {self.workers}; it must be at least 1.")
+        if self.workers > 1 and is_unix(self.listen):
+            problems.append(
+                f"workers is {self.workers}, but processes can't share {self.listen}; listen on "
+                "HOST:PORT, or take one worker."
+            )
         if problems:
             raise OptionError(problems)

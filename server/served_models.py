@@ -127,9 +127,14 @@ class ServedModels:
                 found[key] = VersionStatus(*key, state, reason)
         return [found[key] for key in sorted(found)]
 
-    def subscribe(self, listener: Callable[[], None]) -> None:
-        """Have a function called after every change, in the thread that made it."""
+    def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Have a function called after every change, in the thread that made it.
+
+        Returns:
+            Ends that.
+        """
         self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
 
     def get(self, name: str, version: int) -> Model:
         """Look up a model.
@@ -269,7 +274,7 @@ class ServedModels:
         return ", ".join(f"{model.name} (version {model.version})" for model in models)
 
     def _tell(self) -> None:
-        for listener in self._listeners:
+        for listener in tuple(self._listeners):
             listener()
 
 
