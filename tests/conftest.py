@@ -3,10 +3,13 @@
 import fcntl
 import hashlib
 import os
+import runpy
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -28,6 +31,7 @@ settings.load_profile("foretell")
 ROOT = Path(__file__).parents[1]
 BUNDLES = Path(__file__).with_name("bundles.py")
 GRAPHS = Path(__file__).with_name("graphs.py")
+CERTIFICATES = Path(__file__).with_name("certificates.py")
 KINDS = (
     "pre-norm",
     "post-norm",
@@ -74,6 +78,12 @@ def recurrent_bundle_path() -> Path:
 def translator_graphs(request) -> Path:
     """A bundle without a tokenizer of an untrained translator, of every kind in turn."""
     return _made(GRAPHS, "all") / request.param
+
+
+@pytest.fixture(scope="session")
+def make_authority() -> Callable[..., Any]:
+    """Makes an authority, in a folder, that signs certificates."""
+    return runpy.run_path(str(CERTIFICATES))["make_authority"]
 
 
 def _built(name: str) -> Path:
