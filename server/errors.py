@@ -127,18 +127,33 @@ async def errors_as_status(method: str, context: grpc.aio.ServicerContext) -> As
     except (asyncio.CancelledError, grpc.aio.AbortError):
         raise
     except Exception as error:
-        request_id = current_request_id()
-        code, text = status_of(error, request_id)
-        is_fault = code is grpc.StatusCode.INTERNAL
-        if is_fault:  # a caller's own mistake stands in the call's line, in the text it gets
-            _log.error(
-                "method=%s code=%s request_id=%s peer=%s: %s",
-                method,
-                code.name,
-                request_id,
-                context.peer(),
-                " ".join(str(error).splitlines())[:_MAX_LOG_CHARACTERS],
-                exc_info=True,
-            )
-        trailers = () if is_fault else write_error_kind(error)
-        await context.abort(code, text, (*trailers, *status_details(error, code, text, request_id)))
+        code, text = told_status(error, method, context)
+        trailers = () if code is grpc.StatusCode.INTERNAL else write_error_kind(error)
+        details = status_details(error, code, text, current_request_id())
+        await context.abort(code, text, (*trailers, *details))
+
+
+def told_status(
+    error: Exception, method: str, context: grpc.aio.ServicerContext
+) -> tuple[grpc.StatusCode, str]:
+    """Choose the status code and the text for a caller, and log a fault of ours under the same id.
+
+    Args:
+        error: What a call raised.
+        method: Of the call.
+        context: Of the call.
+    """
+    request_id = current_request_id()
+    code, text = status_of(error, request_id)
+    if code is grpc.StatusCode.INTERNAL:
+        # A caller's own mistake stands in the call's line, in the text it gets.
+        _log.error(
+            "method=%s code=%s request_id=%s peer=%s: %s",
+            method,
+            code.name,
+            request_id,
+            context.peer(),
+            " ".join(str(error).splitlines())[:_MAX_LOG_CHARACTERS],
+            exc_info=error,
+        )
+    return code, text
