@@ -1,0 +1,415 @@
+"""The queue of a model: who runs with whom, in which order, and what becomes of those who leave."""
+
+import threading
+import time
+from collections import Counter
+from concurrent.futures import CancelledError
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from foretell.data.errors import OptionError
+from foretell.runtime.scheduler import QueueLimits, Scheduler
+from foretell.runtime.stopping import StoppedError
+from foretell.runtime.work import BatchTimeError, DeadlineError, QueueFullError, Row
+
+WAIT_S = 20.0
+
+
+class Desk:
+    """Runs batches of (answers, place, value) one at a time, each when it is let go."""
+
+    def __init__(self, scheduler_options=None, *, is_open=False):
+        self.batches = []  # the values of each
+        self.entered = threading.Semaphore(0)
+        self.go = threading.Event()
+        if is_open:
+            self.go.set()
+        self.scheduler = Scheduler(threads=1, **(scheduler_options or {}))
+
+    def run(self, batch):
+        self.batches.append([value for _, _, value in batch.tasks])
+        self.entered.release()
+        while not self.go.wait(0.005):
+            batch.given_up()
+        for place, (answers, at, value) in enumerate(batch.tasks):
+            if value == "bad":
+                raise ValueError("a bad row")
+            answers[at] = value
+            batch.put(place)
+
+    def ask(self, *values, key="k", share=0.1, **admission):
+        request = self.scheduler.admit(**admission)
+        answers = [None] * len(values)
+        request.begin([Row(self.run, key, (answers, at, v), share) for at, v in enumerate(values)])
+        return request, answers
+
+    def occupy(self):
+        """Have the only thread at work, on a request of its own."""
+        occupied = self.ask("occupied", key=object())
+        assert self.entered.acquire(timeout=WAIT_S)
+        return occupied[0]
+
+
+@pytest.fixture
+def desk():
+    desk = Desk()
+    yield desk
+    desk.go.set()
+    assert desk.scheduler.close(WAIT_S)
+
+
+def result(request):
+    return request.done.result(WAIT_S)
+
+
+def test_what_queued_while_busy_runs_together_and_each_gets_its_own(desk):
+    desk.occupy()
+    asked = [desk.ask(*values) for values in (["a"], ["b", "c"], [], ["d"])]
+    result(asked[2][0])  # nothing to do is done at once
+    desk.go.set()
+    for request, _ in asked:
+        result(request)
+    assert [answers for _, answers in asked] == [["a"], ["b", "c"], [], ["d"]]
+    assert len(desk.batches) == 2
+    assert sorted(desk.batches[1]) == ["a", "b", "c", "d"]
+
+
+def test_a_request_on_an_idle_model_waits_for_nobody(desk):
+    desk.go.set()
+    request, answers = desk.ask("a")
+    result(request)
+    assert answers == ["a"]
+    assert desk.batches == [["a"]]
+
+
+def test_only_rows_of_one_key_share_a_batch_and_only_as_many_as_have_room(desk):
+    desk.occupy()
+    asked = [
+        desk.ask("a", key=1),
+        desk.ask("b", key=2),
+        desk.ask("c", key=1),
+        desk.ask("d", "e", "f", key=3, share=0.5),
+        desk.ask("g", key=4, share=7.0),
+    ]
+    desk.go.set()
+    for request, _ in asked:
+        result(request)
+    assert sorted(map(sorted, desk.batches[1:])) == [["a", "c"], ["b"], ["d", "e"], ["f"], ["g"]]
+
+
+def test_smaller_numbers_of_priority_go_first(desk):
+    desk.occupy()
+    asked = [desk.ask(value, key=value, priority=value) for value in (3, 1, 2)]
+    desk.go.set()
+    for request, _ in asked:
+        result(request)
+    assert desk.batches[1:] == [[1], [2], [3]]
+
+
+def test_a_short_request_never_waits_for_the_whole_of_a_long_one(desk):
+    desk.occupy()
+    long, _ = desk.ask(*"abcdefgh", share=1.0)
+    short, _ = desk.ask("short", share=1.0)
+    desk.go.set()
+    result(short)
+    result(long)
+    assert desk.batches[2] == ["short"]
+
+
+def test_a_long_request_is_not_passed_for_good(desk):
+    """Every short one that comes later stands behind what the long one has waited for by then."""
+    desk.occupy()
+    long, _ = desk.ask(*"ab", share=1.0)
+    shorts = [desk.ask(value, share=1.0)[0] for value in range(3)]
+    desk.go.set()
+    for request in (long, *shorts):
+        result(request)
+    later = [desk.ask(value, share=1.0)[0] for value in range(10, 13)]
+    for request in later:
+        result(request)
+    order = [batch[0] for batch in desk.batches[1:]]
+    assert order.index("b") < order.index(10)
+
+
+def test_a_full_queue_says_so_and_has_room_once_somebody_leaves():
+    desk = Desk({"limits": QueueLimits(max_requests=2)})
+    desk.occupy()
+    asked = [desk.ask("a")[0], desk.ask("b")[0]]
+    with pytest.raises(QueueFullError, match="Exceeds maximum queue size: 2 requests wait") as full:
+        desk.scheduler.admit()
+    assert full.value.retry_s > 0
+    asked[0].cancel()
+    assert desk.scheduler.num_waiting == 1
+    asked.append(desk.ask("c")[0])
+    desk.go.set()
+    for request in asked[1:]:
+        result(request)
+    assert desk.batches[1:] == [["b", "c"]]
+    assert desk.scheduler.num_waiting == 0
+
+
+def test_bytes_are_bounded_too_and_held_until_the_answer():
+    desk = Desk({"limits": QueueLimits(max_bytes=100)})
+    running, _ = desk.ask("large", size_bytes=1000)  # alone it is let in, or it never could be
+    assert desk.entered.acquire(timeout=WAIT_S)
+    with pytest.raises(QueueFullError, match="hold 1,000 bytes; with this one, 1, it would"):
+        desk.scheduler.admit(size_bytes=1)
+    desk.go.set()
+    result(running)
+    desk.scheduler.admit(size_bytes=100).cancel()
+
+
+def test_a_request_that_is_too_late_never_runs(desk):
+    desk.occupy()
+    late, _ = desk.ask("late", deadline=time.monotonic() + 0.05)
+    fine, _ = desk.ask("fine", deadline=time.monotonic() + 1000)
+    time.sleep(0.1)
+    desk.go.set()
+    with pytest.raises(DeadlineError, match="Request timeout expired"):
+        result(late)
+    result(fine)
+    assert desk.batches[1:] == [["fine"]]
+    with pytest.raises(DeadlineError):
+        desk.scheduler.admit(deadline=time.monotonic() - 1)
+    assert desk.scheduler.num_waiting == 0
+
+
+def test_a_request_that_is_left_never_runs(desk):
+    desk.occupy()
+    left, _ = desk.ask("left", "left")
+    admitted = desk.scheduler.admit()
+    stays, _ = desk.ask("stays")
+    left.cancel()
+    admitted.cancel()
+    admitted.begin([Row(desk.run, "k", ([], 0, "never"))])
+    desk.go.set()
+    result(stays)
+    assert desk.batches[1:] == [["stays"]]
+
+
+def test_what_a_left_request_holds_is_let_go_while_others_run(desk):
+    """Callers that come and go while a long batch runs must not fill the memory."""
+    desk.occupy()
+    for _ in range(500):
+        desk.ask("left", "left")[0].cancel()
+    heaps = desk.scheduler._queue._heaps
+    assert sum(map(len, heaps.values())) < 10
+
+
+def test_a_batch_that_all_have_left_is_stopped():
+    desk = Desk()
+    request, _ = desk.ask("a", "b")
+    assert desk.entered.acquire(timeout=WAIT_S)
+    (batch,) = desk.scheduler._running
+    request.cancel()
+    assert batch.stop.is_set
+    other = desk.ask("c")[0]  # the thread is free again, though nothing was let go
+    assert desk.entered.acquire(timeout=WAIT_S)
+    desk.go.set()
+    result(other)
+
+
+def test_a_batch_goes_on_for_those_who_stay_and_hears_who_left():
+    started, heard = threading.Event(), threading.Event()
+    gone = []
+
+    def run(batch):
+        started.set()
+        while not gone:
+            gone.extend(batch.given_up())
+        heard.set()
+        for place in {0, 1} - set(gone):
+            batch.put(place)
+
+    scheduler = Scheduler(threads=1)
+    hold = threading.Event()
+    first = scheduler.admit()
+    first.begin([Row(lambda batch: (hold.wait(WAIT_S), batch.put(0)), "hold", None)])
+    requests = [scheduler.admit() for _ in range(2)]
+    for request in requests:
+        request.begin([Row(run, "k", None, 0.1)])
+    hold.set()
+    assert started.wait(WAIT_S)
+    requests[0].cancel()
+    result(requests[1])
+    assert gone == [0]
+
+
+def test_a_bad_row_fails_its_own_caller_alone(desk):
+    desk.occupy()
+    asked = [desk.ask(value) for value in ("a", "b", "bad", "c", "d", "e")]
+    desk.go.set()
+    for request, (answer,) in asked:
+        if answer == "bad" or request is asked[2][0]:
+            with pytest.raises(ValueError, match="a bad row"):
+                result(request)
+        else:
+            result(request)
+    assert [answers for _, answers in asked] == [["a"], ["b"], [None], ["c"], ["d"], ["e"]]
+
+
+def test_the_first_error_ends_a_request_whatever_else_it_has(desk):
+    desk.occupy()
+    request, _ = desk.ask("bad", *range(50), share=1.0)
+    desk.go.set()
+    with pytest.raises(ValueError, match="a bad row"):
+        result(request)
+    result(desk.ask("next")[0])
+    assert desk.batches[1:] == [["bad"], ["next"]]
+
+
+def test_a_batch_that_forgets_a_row_is_a_fault():
+    scheduler = Scheduler(threads=1)
+    request = scheduler.admit()
+    request.begin([Row(lambda batch: None, "k", None)])
+    with pytest.raises(AssertionError, match="1 rows of a batch were left without an answer"):
+        result(request)
+
+
+def test_a_caller_has_its_answer_before_its_neighbours_are_done():
+    neighbour = threading.Event()
+
+    def run(batch):
+        batch.put(0)
+        assert neighbour.wait(WAIT_S)
+        batch.put(1)
+
+    scheduler, hold = Scheduler(threads=1), threading.Event()
+    scheduler.admit().begin([Row(lambda batch: (hold.wait(WAIT_S), batch.put(0)), "hold", None)])
+    quick, slow = scheduler.admit(), scheduler.admit()
+    for request in (quick, slow):
+        request.begin([Row(run, "k", None, 0.1)])
+    hold.set()
+    result(quick)
+    assert not slow.done.done()
+    neighbour.set()
+    result(slow)
+
+
+def test_a_batch_that_hangs_is_given_up_and_its_thread_replaced():
+    """Even code that never looks up must not hold the only thread for good."""
+    hang = threading.Event()
+    scheduler = Scheduler(threads=1, limits=QueueLimits(max_batch_s=0.1))
+    request = scheduler.admit()
+    request.begin([Row(lambda batch: hang.wait(WAIT_S), "k", None)])
+    with pytest.raises(BatchTimeError, match=r"took longer than 0.1 s"):
+        result(request)
+    after = scheduler.admit()
+    after.begin([Row(lambda batch: batch.put(0), "k", None)])
+    result(after)
+    assert not hang.is_set()
+    hang.set()
+
+
+def test_a_batch_that_looks_up_stops_when_it_takes_too_long():
+    stopped = threading.Event()
+
+    def run(batch):
+        try:
+            while True:
+                batch.given_up()
+        except StoppedError:
+            stopped.set()
+            raise
+
+    scheduler = Scheduler(threads=1, limits=QueueLimits(max_batch_s=0.1))
+    request = scheduler.admit()
+    request.begin([Row(run, "k", None)])
+    with pytest.raises(BatchTimeError):
+        result(request)
+    assert stopped.wait(WAIT_S)
+
+
+def test_a_batch_is_told_of_before_its_last_caller_hears():
+    reports = []
+    scheduler = Scheduler(threads=1, on_batch=reports.append)
+    request = scheduler.admit()
+
+    def run(batch):
+        batch.put(0)
+        batch.put(1)
+
+    request.begin([Row(run, "k", None, 0.1, items, 8) for items in (3, 4)])
+    result(request)
+    (report,) = reports
+    assert (report.requests, report.items, report.padded_items) == (1, 7, 16)
+    assert len(report.queue_s) == 1
+    assert min(*report.queue_s, report.compute_s) >= 0
+
+
+def test_limits_are_checked():
+    with pytest.raises(OptionError, match="max_requests is 0") as caught:
+        QueueLimits(max_requests=0, max_bytes=-1)
+    assert len(caught.value.problems) == 2
+
+
+@settings(max_examples=15)
+@given(
+    st.lists(  # a caller's requests: the key and the number of rows of each, and whether it leaves
+        st.lists(
+            st.tuples(st.integers(0, 2), st.integers(0, 5), st.sampled_from([False, False, True])),
+            max_size=6,
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+    st.integers(1, 3),
+)
+def test_every_row_returns_to_its_own_caller(callers, threads):
+    """Whoever comes, leaves and fails at the same time: nobody gets a row of another, or none."""
+    at_once, most_at_once, lock = Counter(), [0], threading.Lock()
+
+    def run(batch):
+        with lock:
+            at_once["now"] += 1
+            most_at_once[0] = max(most_at_once[0], at_once["now"])
+        try:
+            for place, (answers, at, value, is_bad) in enumerate(batch.tasks):
+                batch.given_up()
+                if is_bad:
+                    raise ValueError("bad")
+                assert answers[at] in {None, value}
+                answers[at] = value
+                batch.put(place)
+        finally:
+            with lock:
+                at_once["now"] -= 1
+
+    scheduler = Scheduler(threads=threads)
+    failures = []
+
+    def call(number, requests):
+        for key, count, leaves in requests:
+            request, answers = scheduler.admit(size_bytes=7), [None] * count
+            is_bad = key == 2 and count == 5
+            expected = [(number, key, at) for at in range(count)]
+            request.begin(
+                [
+                    Row(run, key, (answers, at, value, is_bad and at == 3), 0.2)
+                    for at, value in enumerate(expected)
+                ]
+            )
+            if leaves:
+                request.cancel()
+            try:
+                result(request)
+                is_right = answers == expected and not is_bad
+            except ValueError:
+                is_right = is_bad
+            except CancelledError:
+                is_right = leaves
+            if not is_right:
+                failures.append((number, key, count, answers))
+
+    threads_of_callers = [threading.Thread(target=call, args=item) for item in enumerate(callers)]
+    for thread in threads_of_callers:
+        thread.start()
+    for thread in threads_of_callers:
+        thread.join(WAIT_S)
+    assert not failures
+    assert scheduler.close(WAIT_S)
+    assert (scheduler.num_waiting, scheduler._bytes, scheduler.num_running) == (0, 0, 0)
+    assert len(scheduler._queue) == 0
+    assert most_at_once[0] <= threads
