@@ -99,6 +99,11 @@ class Statistics:
             key = (model, version) if (model, version) in self._tallies else OTHER
             return self._tallies[key].read(*key)
 
+    @staticmethod
+    def empty(model: str, version: int) -> ModelStatistics:
+        """What a version has that did nothing yet."""
+        return _Tally().read(model, version)
+
     def all(self) -> list[ModelStatistics]:
         """What each loaded version did, by name and version; "other" last, if it has anything."""
         with self._lock:

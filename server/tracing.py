@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from importlib import import_module
 
 import grpc
 
@@ -37,8 +38,30 @@ class Tracing:
         """Send what is left."""
 
 
+def check_trace_endpoint(endpoint: str) -> None:
+    """Check, before anything is made, that spans can be sent to a collector.
+
+    Args:
+        endpoint: http://HOST:PORT, or https://; empty for no spans.
+
+    Raises:
+        OptionError: OpenTelemetry isn't installed, or the endpoint is no such address.
+    """
+    if endpoint and not re.fullmatch(r"https?://[^/]+:\d{1,5}/?", endpoint):
+        raise OptionError(
+            f"trace_endpoint is {endpoint!r}; expected http://HOST:PORT or https://HOST:PORT."
+        )
+    try:
+        if endpoint:
+            import_module("foretell.server.spans")
+    except ImportError as error:
+        raise OptionError(
+            "trace_endpoint needs OpenTelemetry; install it: pip install 'foretell[tracing]'."
+        ) from error
+
+
 def trace_to(endpoint: str) -> Tracing:
-    """Send spans to a collector over OTLP.
+    """Send spans to a collector over OTLP; needs a thread, so no process forks after it.
 
     Args:
         endpoint: http://HOST:PORT, or https://; the usual port is 4317. Empty for no spans.
@@ -48,16 +71,9 @@ def trace_to(endpoint: str) -> Tracing:
     """
     if not endpoint:
         return Tracing()
-    if not re.fullmatch(r"https?://[^/]+:\d+/?", endpoint):
-        raise OptionError(
-            f"trace_endpoint is {endpoint!r}; expected http://HOST:PORT or https://HOST:PORT."
-        )
-    try:
-        from foretell.server.spans import Spans  # noqa: PLC0415  # an extra
-    except ImportError as error:
-        raise OptionError(
-            "trace_endpoint needs OpenTelemetry; install it: pip install 'foretell[tracing]'."
-        ) from error
+    check_trace_endpoint(endpoint)
+    from foretell.server.spans import Spans  # noqa: PLC0415  (the extra [tracing])
+
     return Spans.to_collector(endpoint)
 
 

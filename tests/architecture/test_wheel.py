@@ -35,7 +35,7 @@ def test_everything_stands_under_one_name(wheel):
 
 
 def test_every_file_of_ours_is_in_it(wheel):
-    kinds = ("*.py", "*.pyi", "py.typed", "*.proto", "*.csv")
+    kinds = ("*.py", "*.pyi", "py.typed", "*.proto", "*.csv", "*.css", "*.js")
     written = {
         f"foretell/{path.relative_to(ROOT)}"
         for folder in FOLDERS

@@ -1,0 +1,119 @@
+"""The HTTP port of a server: Prometheus' metrics, a health answer, and the status page."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+
+from foretell.server.http_port import HttpPort, Page
+from foretell.server.listen import is_unix, split_address
+from foretell.server.metrics import CONTENT_TYPE, Metrics
+from foretell.server.model_states import ReadStates
+from foretell.server.observing import Observer
+from foretell.server.recent import STEP_S, Recent
+from foretell.server.status_page import ServerStatus, write_fragment, write_json, write_page
+
+OFF = "none"
+NEXT = "next"
+_LARGEST_PORT = 65_535
+
+
+def metrics_address(metrics: str, listen: str) -> str:
+    """Where the HTTP port is, empty for nowhere.
+
+    Args:
+        metrics: HOST:PORT, "none", or "next" for gRPC's host and the port after its own; a gRPC
+            port 0 gives port 0, and a socket in the file system 127.0.0.1:8002.
+        listen: gRPC's address.
+
+    Raises:
+        ListenError: One of them is no address.
+    """
+    if metrics == OFF:
+        return ""
+    if metrics != NEXT:
+        split_address(metrics)
+        return metrics
+    if is_unix(listen):
+        return "127.0.0.1:8002"
+    host, port = split_address(listen)
+    return f"{host}:{port + 1 if 0 < port < _LARGEST_PORT else 0}"
+
+
+class StatusPort:
+    """Serves over HTTP what the observer counted; all methods belong to the server's event loop."""
+
+    def __init__(
+        self,
+        address: str,
+        observer: Observer,
+        read_states: ReadStates,
+        is_serving: Callable[[], bool],
+    ) -> None:
+        """Note what to serve.
+
+        Args:
+            address: HOST:PORT; port 0 takes a free one.
+            observer: Whose counts.
+            read_states: The versions that there are.
+            is_serving: Whether new calls are taken.
+        """
+        self._recent = Recent(observer, read_states)
+        self._is_serving = is_serving
+        self._grpc_address = ""
+        self._start_s = time.monotonic()
+        self._keeping: asyncio.Task[None] | None = None
+        metrics = Metrics(observer, read_states)
+        self._port = HttpPort(
+            address,
+            {
+                "/": lambda: write_page(self._status()),
+                "/metrics": lambda: Page(metrics.write(), CONTENT_TYPE),
+                "/healthz": self._health,
+                "/status": lambda: write_fragment(self._status()),
+                "/status.json": lambda: write_json(self._status()),
+            },
+        )
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT, as bound once started."""
+        return self._port.address
+
+    async def start(self, grpc_address: str, *, shared: bool = False) -> None:
+        """Listen.
+
+        Args:
+            grpc_address: What the page is headed with.
+            shared: Whether other processes of ours listen at the address too.
+
+        Raises:
+            ListenError: The address can't be had.
+        """
+        self._grpc_address = grpc_address
+        await self._port.start(shared=shared)
+        self._keeping = asyncio.create_task(self._keep())
+
+    async def stop(self) -> None:
+        """Listen no more."""
+        if self._keeping is not None:
+            self._keeping.cancel()
+        await self._port.stop()
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(STEP_S)
+            self._recent.keep()
+
+    def _health(self) -> Page:
+        if self._is_serving():
+            return Page(b"serving\n")
+        return Page(b"not serving\n", status=HTTPStatus.SERVICE_UNAVAILABLE)
+
+    def _status(self) -> ServerStatus:
+        return ServerStatus(
+            address=self._grpc_address,
+            is_serving=self._is_serving(),
+            uptime_s=time.monotonic() - self._start_s,
+            models=self._recent.models(),
+        )
