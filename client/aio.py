@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -11,6 +12,7 @@ import pandas as pd
 
 from foretell.client.call import ForecastCall, Question
 from foretell.client.codec import Span
+from foretell.client.credentials import Credentials, choose_credentials
 from foretell.client.errors import remote_errors
 from foretell.client.models import (
     ModelInfo,
@@ -42,7 +44,8 @@ _DEFAULTS = TranslateOptions()
 class AsyncClient:
     """Asks a foretell server; `foretell.client.Client` with `await`, see there.
 
-    It belongs to the event loop that it was made in. Close it, or use it in an `async with` block.
+    It takes the same arguments. It belongs to the event loop that it was made in. Close it, or use
+    it in an `async with` block.
 
     Attributes:
         target: HOST:PORT of the server.
@@ -57,6 +60,11 @@ class AsyncClient:
         max_message_bytes: int = 64 * MIB,
         chunk_bytes: int = 3 * MIB,
         in_flight: int = 4,
+        token: str | None = None,
+        ca: str | Path | None = None,
+        cert: str | Path | None = None,
+        key: str | Path | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self.target = check_target(target)
         self.options = ClientOptions(
@@ -65,7 +73,14 @@ class AsyncClient:
             chunk_bytes=chunk_bytes,
             in_flight=in_flight,
         )
-        self._channel = grpc.aio.insecure_channel(target, options=self.options.channel_options)
+        shown = choose_credentials(credentials, token=token, ca=ca, cert=cert, key=key)
+        settings = [*self.options.channel_options, *shown.channel_options]
+        secret = shown.for_channel(target)
+        if secret is None:
+            self._channel = grpc.aio.insecure_channel(target, options=settings)
+        else:
+            self._channel = grpc.aio.secure_channel(target, secret, options=settings)
+        self._with: dict[str, Any] = {"timeout": self.options.timeout_s, "metadata": shown.metadata}
         self._forecaster = cast("ForecasterAsyncStub", ForecasterStub(self._channel))
         self._translator = cast("TranslatorAsyncStub", TranslatorStub(self._channel))
         self._models = cast("ModelsAsyncStub", ModelsStub(self._channel))
@@ -88,14 +103,14 @@ class AsyncClient:
     async def models(self) -> list[ModelStatus]:
         """List the server's models; see `Client.models`."""
         with remote_errors(self.target):
-            response = await self._models.List(ListModelsRequest(), timeout=self.options.timeout_s)
+            response = await self._models.List(ListModelsRequest(), **self._with)
         return read_statuses(response)
 
     async def describe(self, name: str | None = None, version: int | None = None) -> ModelInfo:
         """Describe a served model; see `Client.describe`."""
         request = describe_request(name, version)
         with remote_errors(self.target):
-            description = await self._models.Describe(request, timeout=self.options.timeout_s)
+            description = await self._models.Describe(request, **self._with)
         return read_description(description)
 
     async def forecast(
@@ -182,7 +197,7 @@ class AsyncClient:
     async def _events(
         self, request: TranslateStreamRequest
     ) -> AsyncIterator[TranslationPart | Translation]:
-        sent = self._translator.TranslateStream(request, timeout=self.options.timeout_s)
+        sent = self._translator.TranslateStream(request, **self._with)
         event = None
         try:
             with remote_errors(self.target):
@@ -201,7 +216,7 @@ class AsyncClient:
         try:
             with remote_errors(self.target):
                 for span, request in requests:
-                    waiting.append((span, method(request, timeout=self.options.timeout_s)))
+                    waiting.append((span, method(request, **self._with)))
                     if len(waiting) == self.options.in_flight:
                         first, answer = waiting.popleft()
                         yield first, await answer

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -10,6 +11,7 @@ import pandas as pd
 
 from foretell.client.call import ForecastCall, Question
 from foretell.client.codec import Span
+from foretell.client.credentials import Credentials, choose_credentials
 from foretell.client.errors import remote_errors
 from foretell.client.models import (
     ModelInfo,
@@ -38,8 +40,19 @@ class Client:
 
     Threads may share it. Close it, or use it in a `with` block.
 
+    Args:
+        target: HOST:PORT of the server, or unix:PATH.
+        timeout_s, max_message_bytes, chunk_bytes, in_flight: See `ClientOptions`.
+        token, ca, cert, key: A bearer token and PEM files, see `Credentials`; with `ca` the client
+            talks TLS, with `cert` and `key` it shows a certificate of its own.
+        credentials: All of these instead, and more.
+
+    Raises:
+        OptionError: An option is out of its range, a file can't be read, or a token would go to
+            another machine in clear.
+
     Attributes:
-        target: HOST:PORT of the server.
+        target: Of the server.
         options: How the client talks to it.
     """
 
@@ -51,6 +64,11 @@ class Client:
         max_message_bytes: int = 64 * MIB,
         chunk_bytes: int = 3 * MIB,
         in_flight: int = 4,
+        token: str | None = None,
+        ca: str | Path | None = None,
+        cert: str | Path | None = None,
+        key: str | Path | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self.target = check_target(target)
         self.options = ClientOptions(
@@ -59,7 +77,14 @@ class Client:
             chunk_bytes=chunk_bytes,
             in_flight=in_flight,
         )
-        self._channel = grpc.insecure_channel(target, options=self.options.channel_options)
+        shown = choose_credentials(credentials, token=token, ca=ca, cert=cert, key=key)
+        settings = [*self.options.channel_options, *shown.channel_options]
+        secret = shown.for_channel(target)
+        if secret is None:
+            self._channel = grpc.insecure_channel(target, options=settings)
+        else:
+            self._channel = grpc.secure_channel(target, secret, options=settings)
+        self._with: dict[str, Any] = {"timeout": self.options.timeout_s, "metadata": shown.metadata}
         self._forecaster = ForecasterStub(self._channel)
         self._translator = TranslatorStub(self._channel)
         self._models = ModelsStub(self._channel)
@@ -86,7 +111,7 @@ class Client:
             RemoteError: The server can't be reached, or says no.
         """
         with remote_errors(self.target):
-            response = self._models.List(ListModelsRequest(), timeout=self.options.timeout_s)
+            response = self._models.List(ListModelsRequest(), **self._with)
         return read_statuses(response)
 
     def describe(self, name: str | None = None, version: int | None = None) -> ModelInfo:
@@ -102,7 +127,7 @@ class Client:
         """
         request = describe_request(name, version)
         with remote_errors(self.target):
-            description = self._models.Describe(request, timeout=self.options.timeout_s)
+            description = self._models.Describe(request, **self._with)
         return read_description(description)
 
     def forecast(  # noqa: D417  # arguments that go together share a line
@@ -240,7 +265,7 @@ class Client:
         return call.answers()
 
     def _events(self, request: TranslateStreamRequest) -> Iterator[TranslationPart | Translation]:
-        sent = self._translator.TranslateStream(request, timeout=self.options.timeout_s)
+        sent = self._translator.TranslateStream(request, **self._with)
         event = None
         try:
             with remote_errors(self.target):
@@ -259,7 +284,7 @@ class Client:
         try:
             with remote_errors(self.target):
                 for span, request in requests:
-                    sent = method.future(request, timeout=self.options.timeout_s)
+                    sent = method.future(request, **self._with)
                     waiting.append((span, sent))
                     if len(waiting) == self.options.in_flight:
                         first, answer = waiting.popleft()

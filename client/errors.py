@@ -13,7 +13,12 @@ _CALLERS_MISTAKES: dict[str, type[ForetellError]] = {
 }
 
 _ADVICE = {
-    "UNAVAILABLE": "Ask again later, or check that the server is started and the address right.",
+    "UNAVAILABLE": (
+        "Ask again later, or check that the server is started, the address right, and that both "
+        "sides talk TLS or neither does."
+    ),
+    "UNAUTHENTICATED": "Give the client a token= that the server knows.",
+    "PERMISSION_DENIED": "Give the client another token=, or ask for more rights for this one.",
     "DEADLINE_EXCEEDED": "Give the client a larger timeout_s, or smaller chunks.",
     "RESOURCE_EXHAUSTED": (
         "If a message is too large: the limit is max_message_bytes of the client and "
