@@ -43,6 +43,25 @@ def serve(
     ] = False,
     device: parameters.Device = "auto",
     threads: parameters.Threads = None,
+    model_control: Annotated[
+        str,
+        typer.Option(
+            metavar="none|poll|explicit",
+            help="What changes the models later on: nothing, their folder, or callers.",
+        ),
+    ] = "none",
+    poll_s: Annotated[
+        float, typer.Option(metavar="SECONDS", help="How often to look at the folder.")
+    ] = 10.0,
+    pin: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VERSION", help="Serve this version, not the newest; may be repeated."
+        ),
+    ] = None,
+    workers: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Processes that share the port.")
+    ] = 1,
     instances: Annotated[
         int, typer.Option(metavar="N", min=1, help="Batches computed at a time.")
     ] = 2,
@@ -59,6 +78,12 @@ def serve(
     max_beam_size: Annotated[
         int, typer.Option(metavar="K", min=1, max=64, help="Largest beam.")
     ] = 64,
+    drain_delay_s: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS", min=0, help="Seconds after SIGTERM in which new requests are taken."
+        ),
+    ] = 5.0,
     grace_s: Annotated[
         float,
         typer.Option(metavar="SECONDS", min=0, help="Seconds for requests in work when stopped."),
@@ -69,6 +94,7 @@ def serve(
     Of each model the newest good version is served. foretell.v1, grpc.health.v1 and reflection
     answer on one port. The log goes to standard error.
     """
+    from foretell.server.repository import ModelControl
     from foretell.server.security import SecurityOptions
     from foretell.server.serve import serve as serve_models
 
@@ -84,10 +110,13 @@ def serve(
         ),
         device=device,
         threads=threads,
+        model_control=ModelControl.parse(model_control, poll_s, pin or []),
+        workers=workers,
         instances=instances,
         max_message_bytes=max_message_mib * 1024 * 1024,
         max_sentences=max_sentences,
         max_characters=max_characters,
         max_beam_size=max_beam_size,
+        drain_delay_s=drain_delay_s,
         grace_s=grace_s,
     )

@@ -66,6 +66,11 @@ class Forecaster:
         """The onnxruntime provider in use, such as "CPUExecutionProvider"."""
         return self._session.provider
 
+    @property
+    def session(self) -> Session:
+        """The graph, ready to run."""
+        return self._session
+
     def __reduce__(self) -> tuple[Callable[..., "Forecaster"], tuple[object, ...]]:
         return _reload, self._arguments
 

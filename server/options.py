@@ -17,8 +17,12 @@ class ServerOptions:
 
     Attributes:
         listen: HOST:PORT, where port 0 takes a free one; or unix:PATH.
+        metrics: HOST:PORT of the HTTP port with metrics, health and the status page, where port 0
+            takes a free one; empty for none.
+        trace_endpoint: Of the collector that spans go to, http://HOST:PORT; empty for no spans.
         security: Who may reach and ask it.
         workers: Processes that share the address, each with models of its own.
+        worker: Number of this process among them, from 0.
         instances: Batches that are computed at a time; more wait. Each may use all of a model's
             threads.
         max_message_bytes: Largest request and largest answer. Memory for messages is at most about
@@ -32,8 +36,11 @@ class ServerOptions:
     """
 
     listen: str = "127.0.0.1:8001"
+    metrics: str = ""
+    trace_endpoint: str = ""
     security: SecurityOptions = field(default_factory=SecurityOptions)
     workers: int = 1
+    worker: int = 0
     instances: int = 2
     max_message_bytes: int = 64 * MIB
     max_sentences: int = 1024

@@ -8,6 +8,7 @@ to say: nothing, or what the folder shows, or what callers ask for.
 import asyncio
 import logging
 import queue
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, TypeVar, get_args
+from typing import Literal, TypeVar, cast, get_args
 
 from foretell.data.errors import BundleError, ForetellError, ModelNotFoundError, OptionError
 from foretell.server.errors import ModelControlError
@@ -30,6 +31,7 @@ __all__ = ["Failure", "Load", "ModelControl", "Repository", "State", "VersionSta
 Mode = Literal["none", "poll", "explicit"]
 Done = TypeVar("Done")
 
+_VERSION = re.compile("[0-9]{1,18}")
 _SWEEP_S = 0.5  # between looks at whether versions that leave are free by now
 _log = logging.getLogger(__name__)
 
@@ -64,6 +66,29 @@ class ModelControl:
         ]
         if problems:
             raise OptionError(problems)
+
+    @classmethod
+    def parse(cls, mode: str, poll_s: float, pins: Sequence[str]) -> "ModelControl":
+        """Read what stands on a command line.
+
+        Args:
+            mode: As above.
+            poll_s: As above.
+            pins: NAME=VERSION each.
+
+        Raises:
+            OptionError: Something is out of its range, or no NAME=VERSION.
+        """
+        read, problems = {}, []
+        for pin in pins:
+            name, _, version = pin.rpartition("=")
+            if not name or not _VERSION.fullmatch(version):
+                problems.append(f"pin is {pin!r}; expected NAME=VERSION, such as demand=3.")
+            elif read.setdefault(name, int(version)) != int(version):
+                problems.append(f"{name} is pinned to {read[name]} and to {version}; give one.")
+        if problems:
+            raise OptionError(problems)
+        return cls(mode=cast(Mode, mode), poll_s=poll_s, pins=read)
 
 
 class Repository(ServedModels):

@@ -1,24 +1,28 @@
 """Serves models until told to stop: what `foretell serve` runs."""
 
-import asyncio
-import contextlib
 import logging
 import os
-import signal
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from foretell.data.errors import OptionError
 from foretell.data.translation import LARGEST_BEAM
-from foretell.runtime import load
-from foretell.server.application import Application, Ending
+from foretell.server.application import Ending
 from foretell.server.certificates import server_credentials
 from foretell.server.listen import check_address
+from foretell.server.loading import load_warm
+from foretell.server.logs import LogCalls, LogFormat, log_to_stderr
 from foretell.server.options import MIB, ServerOptions
-from foretell.server.repository import Repository
-from foretell.server.security import SecurityOptions, open_doors
+from foretell.server.process import Listen, on_orders, on_signals, serve_process
+from foretell.server.repository import Load, ModelControl, Repository
+from foretell.server.security import SecurityOptions
+from foretell.server.status_port import NEXT, metrics_address
 from foretell.server.tokens import read_tokens
+from foretell.server.tracing import check_trace_endpoint
+from foretell.server.workers import Supervisor, hold_port
 
 _log = logging.getLogger(__name__)
 
@@ -27,40 +31,57 @@ def serve(
     models: str | Path,
     listen: str = "127.0.0.1:8001",
     *,
+    metrics: str = NEXT,
+    log_format: LogFormat = "text",
+    log_calls: LogCalls = "failed",
+    trace_endpoint: str = "",
     security: SecurityOptions | None = None,
+    model_control: ModelControl | None = None,
     device: str = "auto",
     threads: int | None = None,
+    workers: int = 1,
     instances: int = 2,
     max_message_bytes: int = 64 * MIB,
     max_sentences: int = 1024,
     max_characters: int = 100_000,
     max_beam_size: int = LARGEST_BEAM,
+    drain_delay_s: float = 5.0,
     grace_s: float = 30.0,
     on_listening: Callable[[str], None] | None = None,
 ) -> None:
     """Load models and serve them until SIGTERM or SIGINT.
 
-    The first signal stops the server when the calls in work are done, or the grace is over; a
-    second one at once. The process ends here, with code 1, if calls were cut off; also, with code
-    0, if something is still being computed that nobody waits for. The log goes to stderr.
+    After SIGTERM health says NOT_SERVING at once, new calls are answered during the delay, and
+    those in work finish within the grace; after SIGINT without the delay; a second signal ends all
+    at once. The process ends here, with code 1, if calls were cut off; also, with code 0, if
+    something is still being computed that nobody waits for. The log goes to stderr.
 
     Args:
         models: A folder of models (models/NAME/VERSION), one model's folder, or one bundle.
         listen: HOST:PORT, where port 0 takes a free one; or unix:PATH.
+        metrics: HOST:PORT of the HTTP port with metrics, health and the status page; "next" is
+            gRPC's host and the port after its own, "none" is no such port.
+        log_format: "text" for people, or "json", an object a line.
+        log_calls: Calls with a line of their own: those that "failed", or "all".
+        trace_endpoint: Of the collector that spans go to, http://HOST:PORT; empty for no spans.
         security: Certificates and tokens; None asks for none.
+        model_control: What changes the models later on; None keeps those of the start.
         device: "auto", "cpu" or "cuda".
         threads: Threads of each model; None takes the allowed cores.
-        instances: Batches that are computed at a time.
+        workers: Processes that share the address, each with models of its own.
+        instances: Batches that are computed at a time, in each of them.
         max_message_bytes: Largest request and largest answer.
         max_sentences: Most sentences of one request to a translator.
         max_characters: Most characters of one sentence.
         max_beam_size: Largest beam.
+        drain_delay_s: Seconds after SIGTERM in which new requests are still answered.
         grace_s: Seconds that requests in work get to finish when the server stops.
         on_listening: Gets the address with the bound port, once the server answers.
 
     Raises:
         OptionError: An option is out of its range.
         BundleError: No model can be served.
+        ModelNotFoundError: A version that is pinned is not there.
         DeviceError: The device can't be had.
         ListenError: The address can't be had.
         CertificateError: TLS can't be had with the files.
@@ -68,65 +89,81 @@ def serve(
     """
     options = ServerOptions(
         listen=listen,
+        metrics=metrics_address(metrics, listen),
+        trace_endpoint=trace_endpoint,
         security=security or SecurityOptions(),
+        workers=workers,
         instances=instances,
         max_message_bytes=max_message_bytes,
         max_sentences=max_sentences,
         max_characters=max_characters,
         max_beam_size=max_beam_size,
+        drain_delay_s=drain_delay_s,
         grace_s=grace_s,
     )
-    log_to_stderr()
-    check_address(options.listen)  # before a load that may take long, and so the next
-    server_credentials(options.security)
+    control = model_control or ModelControl()
+    if workers > 1 and control.mode == "explicit":
+        raise OptionError(
+            f"workers is {workers}, and model_control is 'explicit', but a caller who loads a "
+            "model reaches one worker only; poll, or take one worker."
+        )
+    log_to_stderr(log_format, log_calls)
+    check_address(options.listen)  # before a load that may take long
+    if options.metrics:
+        check_address(options.metrics)
+    check_trace_endpoint(trace_endpoint)
+    source = _Models(Path(models), partial(load_warm, device=device, threads=threads), control)
+    if workers > 1:
+        _end(_serve_workers(source, options, on_listening))
+    else:
+        _end(_serve_alone(source, options, on_signals, on_listening))
+
+
+@dataclass(frozen=True, slots=True)
+class _Models:
+    path: Path
+    load: Load
+    control: ModelControl
+
+
+def _serve_alone(
+    models: _Models,
+    options: ServerOptions,
+    listen: Listen,
+    on_listening: Callable[[str], None] | None,
+) -> Ending:
+    server_credentials(options.security)  # before a load that may take long, and so the next
     if options.security.tokens is not None:
         read_tokens(options.security.tokens)
-    repository = Repository.load(Path(models), partial(load, device=device, threads=threads))
-    ending = asyncio.run(_serve(repository, options, on_listening))
+    repository = Repository.load(models.path, models.load, control=models.control)
+    return serve_process(repository, options, listen, on_listening)
+
+
+def _serve_workers(
+    models: _Models, options: ServerOptions, on_listening: Callable[[str], None] | None
+) -> Ending:
+    holder, address = hold_port(options.listen)
+
+    def serve(number: int, orders: int, tell: Callable[[str], None]) -> int:
+        own = replace(options, listen=address, worker=number)
+        return _code(_serve_alone(models, own, on_orders(orders), tell))
+
+    def listening() -> None:
+        _log.info("listening on %s with %d workers", address, options.workers)
+        if on_listening is not None:
+            on_listening(address)
+
+    with holder:
+        supervisor = Supervisor(options.workers, serve, options.drain_delay_s + options.grace_s)
+        return Ending.CUT_OFF if supervisor.run(listening) else Ending.CLEAN
+
+
+def _code(ending: Ending) -> int:
+    return int(ending is Ending.CUT_OFF)
+
+
+def _end(ending: Ending) -> None:
     if ending is not Ending.CLEAN:  # a computation under way would hold up an ordinary exit
         logging.shutdown()
         sys.stdout.flush()
-        os._exit(1 if ending is Ending.CUT_OFF else 0)
-
-
-def log_to_stderr() -> None:
-    """Send foretell's log to stderr, unless the program has set up logging itself."""
-    logger = logging.getLogger("foretell")
-    if not logger.handlers and not logging.getLogger().handlers:
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-        logger.addHandler(handler)
-        logger.setLevel(logging.INFO)
-
-
-async def _serve(
-    repository: Repository, options: ServerOptions, on_listening: Callable[[str], None] | None
-) -> Ending:
-    application = Application(repository, options)
-    await application.start()
-    stop, hurry = asyncio.Event(), asyncio.Event()
-
-    def on_signal() -> None:
-        (hurry if stop.is_set() else stop).set()
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C ends the process at once
-            loop.add_signal_handler(number, on_signal)
-    for model in repository.models.values():
-        _log.info(
-            "model=%s version=%d provider=%s",
-            model.name,
-            model.version,
-            model.served.provider,
-        )
-    _log.info("listening on %s", application.address)
-    for door in open_doors(options.listen, options.security):
-        _log.warning("%s", door)
-    if on_listening is not None:
-        on_listening(application.address)
-    await stop.wait()
-    _log.info("stopping; requests in work have %g s", options.grace_s)
-    ending = await application.stop(hurry)
-    _log.info(ending.value)
-    return ending
+        os._exit(_code(ending))

@@ -24,9 +24,9 @@ import foretell.server.serve as module
 from foretell.data.errors import ForetellError
 fake, models, listen, delay_s, grace_s = sys.argv[1:]
 Fake = runpy.run_path(fake)["FakeForecaster"]
-module.load = lambda path, device, threads: Fake(delay_s=float(delay_s))
+module.load_warm = lambda path, device, threads: Fake(delay_s=float(delay_s))
 try:
-    module.serve(models, listen, instances=4, grace_s=float(grace_s))
+    module.serve(models, listen, instances=4, drain_delay_s=0, grace_s=float(grace_s))
 except ForetellError as error:
     sys.exit(f"error: {error}")
 """
