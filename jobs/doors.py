@@ -9,7 +9,7 @@ from typing import Protocol
 
 import pandas as pd
 
-from foretell.client import Client
+from foretell.client import Client, Credentials
 from foretell.client.models import forecaster_of
 from foretell.data.bundle import ForecasterSpec
 from foretell.data.options import Columns
@@ -81,12 +81,13 @@ def local_door(model: Path, *, device: str = "auto", threads: int | None = None)
 
 @contextmanager
 def remote_door(target: str, *, model: str | None = None) -> Iterator[Door]:
-    """Connect to a server.
+    """Connect to a server, with the credentials of the environment.
 
     Raises:
+        OptionError: The credentials contradict, or a token would go in clear to another machine.
         RemoteError: It can't be reached, or has no such forecaster.
     """
-    with Client(target) as client:
+    with Client(target, credentials=Credentials.from_environment()) as client:
         info = client.describe(model)
         yield Door(
             forecast=partial(client.forecast, model=model),

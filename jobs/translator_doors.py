@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from foretell.client import Client
+from foretell.client import Client, Credentials
 from foretell.client.models import translator_of
 from foretell.data.bundle import TranslatorSpec
 from foretell.data.translation import PairScore, TranslateOptions, Translation
@@ -70,12 +70,13 @@ def local_translator(
 
 @contextmanager
 def remote_translator(target: str, *, model: str | None = None) -> Iterator[TranslatorDoor]:
-    """Connect to a server.
+    """Connect to a server, with the credentials of the environment.
 
     Raises:
+        OptionError: The credentials contradict, or a token would go in clear to another machine.
         RemoteError: It can't be reached, or has no such translator.
     """
-    with Client(target) as client:
+    with Client(target, credentials=Credentials.from_environment()) as client:
         info = client.describe(model)
         yield TranslatorDoor(
             translate=partial(client.translate, model=model),

@@ -9,6 +9,8 @@ import pytest
 
 from foretell.client import AsyncClient, Client, Credentials, RemoteError
 from foretell.data.errors import OptionError
+from foretell.jobs.doors import remote_door
+from foretell.jobs.translator_doors import remote_translator
 from foretell.server.background import serve_in_background
 from foretell.server.options import ServerOptions
 from foretell.server.repository import Repository
@@ -172,6 +174,18 @@ def test_the_environment_gives_credentials_too():
     ) == Credentials(token=TOKEN, ca="ca.pem", tls=True)
     with pytest.raises(OptionError, match="FORETELL_TLS is neither 1 nor 0"):
         Credentials.from_environment({"FORETELL_TLS": "yes"})
+
+
+def test_commands_take_the_environments_credentials(secured, token_file, monkeypatch):
+    with secured(tokens=token_file) as address:
+        monkeypatch.setenv("FORETELL_TOKEN", TOKEN)
+        with remote_door(address, model="demand") as door:
+            assert door.where.startswith("demand version 1")
+        with remote_translator(address, model="ende") as door:
+            assert len(door.translate(["one"])) == 1
+        monkeypatch.delenv("FORETELL_TOKEN")
+        with pytest.raises(RemoteError, match="UNAUTHENTICATED"), remote_door(address):
+            pass
 
 
 def test_a_client_over_a_socket(make_forecaster, tmp_path):
