@@ -41,6 +41,24 @@ def at_times(tell: Callable[[str], None], *, at_once: bool = True) -> Callable[[
     return pass_on
 
 
+def by_stage(tell: Callable[[str], None]) -> Callable[[str], None]:
+    """Pass on the first message of every stage, and after it at most one every ten seconds.
+
+    A stage's name is what stands before the colon.
+    """
+    stage: str | None = None
+    pass_on = tell
+
+    def pass_on_of_stage(text: str) -> None:
+        nonlocal stage, pass_on
+        name = text.partition(":")[0]
+        if name != stage:
+            stage, pass_on = name, at_times(tell)
+        pass_on(text)
+
+    return pass_on_of_stage
+
+
 def say_refused(refusals: Sequence[Refusal], num_series: int) -> None:
     """Count the refused series, and name the first ones, together where their reason is one."""
     say(f"{len(refusals):,} of {num_series:,} series refused:")

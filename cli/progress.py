@@ -37,26 +37,22 @@ def _bar() -> "Iterator[Callable[[TrainingState], None]]":
     )
     with bar:
         task = bar.add_task("training", facts="", total=None)
-        validations = _Validations()
 
         def show(state: "TrainingState") -> None:
-            facts = _facts(state) + validations.facts(state)
-            bar.update(task, completed=state.step, total=state.steps, facts=facts)
+            bar.update(task, completed=state.step, total=state.steps, facts=_facts(state))
 
         yield show
 
 
 def _lines() -> "Callable[[TrainingState], None]":
     last = -SECONDS_BETWEEN_LINES
-    validations = _Validations()
 
     def show(state: "TrainingState") -> None:
         nonlocal last
-        validated = validations.facts(state)  # at every step: it tells by what changes
         now = time.monotonic()
         if now - last >= SECONDS_BETWEEN_LINES or state.step == state.steps:
             last = now
-            say(f"training {state.step}/{state.steps}  {_facts(state)}{validated}")
+            say(f"training {state.step}/{state.steps}  {_facts(state)}")
 
     return show
 
@@ -71,27 +67,15 @@ def _facts(state: "TrainingState") -> str:
     if state.step < state.steps:
         left = (state.steps - state.step) / max(state.steps_per_s, 1e-9)
         facts += f"  {_duration(left)} left"
+    return facts + _validation(state)
+
+
+def _validation(state: "TrainingState") -> str:
+    """Tell the last validation with its step: beside a later step it would be taken for that's."""
+    if state.validation_step is None or state.validation_loss is None:
+        return ""
+    facts = f"  at {state.validation_step}: validation {state.validation_loss:.4f}"
+    facts += f" (best {state.best_validation_loss:.4f})"
+    if state.validation_score is not None:
+        facts += f", BLEU {state.validation_score:.2f} (best {state.best_validation_score:.2f})"
     return facts
-
-
-class _Validations:
-    """Tells the last validation with its step: beside a later step it would be taken for that's."""
-
-    def __init__(self) -> None:
-        self._first = True
-        self._seen: tuple[float | None, float | None] = (None, None)
-        self._step: int | None = None
-
-    def facts(self, state: "TrainingState") -> str:
-        values = (state.validation_loss, state.validation_score)
-        # What a resumed training brings along was found at a step that nobody knows.
-        if values != self._seen and not (self._first and state.step > 1):
-            self._step = state.step
-        self._first, self._seen = False, values
-        if self._step is None or state.validation_loss is None:
-            return ""
-        facts = f"  at {self._step}: validation {state.validation_loss:.4f}"
-        facts += f" (best {state.best_validation_loss:.4f})"
-        if state.validation_score is not None:
-            facts += f", BLEU {state.validation_score:.2f} (best {state.best_validation_score:.2f})"
-        return facts

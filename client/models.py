@@ -2,7 +2,7 @@
 
 import json
 import numbers
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from foretell.client.errors import RemoteError
@@ -61,7 +61,7 @@ class ModelInfo:
     provider: str
     forecaster: ForecasterSpec | None
     translator: TranslatorSpec | None
-    manifest: dict[str, Any]
+    manifest: dict[str, Any] = field(repr=False)  # of thousands of characters
     max_message_bytes: int
     max_sentences: int
     max_characters: int

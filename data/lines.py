@@ -102,6 +102,14 @@ def count_lines(source: str | Path) -> int:
     return sum(len(records) for records in arriving_records(source))
 
 
+def line_counts(counts: Sequence[tuple[str | Path, int]]) -> str:
+    """Tell how many lines each source has: "a.en has 2 lines, a.de has 1 line"."""
+    return ", ".join(
+        f"{source_name(source)} has {number:,} line{'' if number == 1 else 's'}"
+        for source, number in counts
+    )
+
+
 def read_lines(source: str | Path) -> Iterator[str]:
     """Read the lines of a text file; all of them must be text.
 
@@ -135,10 +143,8 @@ def read_parallel(sources: Sequence[str | Path]) -> Iterator[tuple[str, ...]]:
         if even:
             yield lines
     if not even:
-        found = ", ".join(
-            f"{source_name(source)} has {n:,}" for source, n in zip(sources, counts, strict=True)
-        )
-        raise TextError(f"line i of each file belongs to line i of the others, but {found} lines.")
+        found = line_counts(list(zip(sources, counts, strict=True)))
+        raise TextError(f"line i of each file belongs to line i of the others, but {found}.")
 
 
 def _source_problem(source: str | Path) -> str | None:

@@ -36,7 +36,8 @@ class TranslateOptions:
     Attributes:
         beam_size: Hypotheses kept alive; 1 is greedy search: the most probable token each time,
             until that is the end token, whatever `patience` says.
-        n_best: Hypotheses returned, at most `beam_size`; fewer where fewer texts were found.
+        n_best: Hypotheses returned, at most `beam_size`, 1 where they are drawn; fewer where fewer
+            texts were found.
         length_penalty: a, 0 or more.
         length_formula: "power" or "gnmt".
         min_length: The end token can't come before this many tokens, itself counted. More than a
@@ -61,7 +62,8 @@ class TranslateOptions:
         temperature: Log probabilities are divided by it before drawing; above 0.
         top_k: Draw among the k most probable tokens; 0 among all.
         top_p: Draw among the fewest most probable tokens that hold this share, at least one.
-        seed: Fixes what is drawn, together with the sentence's place in the call.
+        seed: Fixes what is drawn, together with the sentence's place in the call; another one
+            draws another translation.
         replace_unknowns: Allow the unknown token, and put the source word in its place that has
             the most attention; else the unknown token is never produced.
         attention: Return the attention weights.
@@ -127,7 +129,12 @@ class TranslateOptions:
 
     def _contradictions(self) -> list[str]:
         problems = []
-        if self.n_best > self.beam_size:
+        if self.sample and self.n_best != 1:
+            problems.append(
+                f"n_best is {self.n_best}, but of each sentence one translation is drawn (sample); "
+                "leave it at 1, and ask again with another seed (seed) for another translation."
+            )
+        elif self.n_best > self.beam_size:
             problems.append(
                 f"n_best is {self.n_best}, but beam_size is {self.beam_size}; raise beam_size."
             )

@@ -81,7 +81,7 @@ def answer_lines(
             write("".join(f"{text}\n" for text in texts))
             num_lines += len(texts)
             if tell is not None:
-                tell(f"{num_lines:,} lines done")
+                tell(f"{num_lines:,} line{'' if num_lines == 1 else 's'} done")
         if 0 < num_lines == refused.count:
             raise _NothingAnsweredError
     return LinesDone(

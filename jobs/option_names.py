@@ -30,14 +30,25 @@ _OPTIONS = {name: f"--{name.replace('_', '-')}" for name in _ALIKE} | {
     "num_decoder_layers": "--decoder-layers",
     "max_source_length": "--max-length",
     "max_target_length": "--max-length",
-    "norm_first": "--post-norm",
-    "bidirectional": "--one-way",
-    "input_feeding": "--no-input-feeding",
-    "tied_output": "--untied",
     "warmup_steps": "--warmup",
     "context_length": "--context",
     "patch_length": "--patch",
 }
+# Fields of a run that no option is named after, and flags that say no where their field says yes.
+_FIELDS = {
+    "frequency": "--freq",
+    "columns": "--future-covariates, --past-covariates, --static",
+    "languages": "--src-language, --tgt-language",
+}
+_TURNED = {
+    "norm_first": "--post-norm",
+    "bidirectional": "--one-way",
+    "input_feeding": "--no-input-feeding",
+    "tied_output": "--untied",
+    "validation": "--no-validation",
+}
+# What differs between a run and what is asked for; see `model/run.py`.
+_CHANGE = re.compile(r"^([a-z_]+): (.*) then, (.*) now\.$", re.MULTILINE)
 # What is quoted is somebody's text, not a name.
 _QUOTED = r"(?<!\w)'[^'\n]*'|\"[^\"\n]*\""
 _NAME = re.compile(rf"{_QUOTED}|(?<![\w./-])[a-z]+(?:_[a-z]+)*(?![\w/-]|\.\w)")
@@ -66,9 +77,18 @@ def problem_as_options(text: str) -> str:
 
     def typed(match: re.Match[str]) -> str:
         name = match[0]
-        starts = match.start() == 0 or text[match.start() - 1] == "\n"
+        starts = match.start() == 0 or match.string[match.start() - 1] == "\n"
         if name not in _OPTIONS or not ("_" in name or starts):
             return name
         return _OPTIONS[name]
 
-    return _NAME.sub(typed, as_options(text))
+    text = _NAME.sub(typed, as_options(_CHANGE.sub(_change, text)))
+    return "\n".join(dict.fromkeys(text.split("\n")))  # two fields may have one option
+
+
+def _change(match: re.Match[str]) -> str:
+    """Name the option behind a field that a run was started with otherwise."""
+    name, *values = match.groups()
+    if name in _TURNED:
+        name, values = _TURNED[name], ["not given" if x == "True" else "given" for x in values]
+    return f"{_FIELDS.get(name, name)}: {values[0]} then, {values[1]} now."

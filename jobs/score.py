@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from foretell.data.errors import ForetellError, OptionError
-from foretell.data.lines import Line, arriving_lines, check_sources, count_lines, source_name
+from foretell.data.lines import Line, arriving_lines, check_sources, count_lines, line_counts
 from foretell.jobs.line_chunks import in_chunks
 from foretell.jobs.line_job import LinesDone, answer_lines, ask
 from foretell.jobs.line_output import RefusedLine, refused_file
@@ -100,8 +100,8 @@ def _check(job: ScoreJob) -> None:
 
 def _check_counts(counts: dict[str, int]) -> None:
     if len(set(counts.values())) > 1:
-        told = ", ".join(f"{source_name(name)} has {count:,}" for name, count in counts.items())
-        raise ForetellError(f"line i of --src belongs to line i of --tgt, but {told} lines.")
+        told = line_counts(list(counts.items()))
+        raise ForetellError(f"line i of --src belongs to line i of --tgt, but {told}.")
 
 
 def _pairs(job: ScoreJob) -> Iterator[_LinePair]:

@@ -127,17 +127,17 @@ class TrainingLog:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(f"{line}\n" for line in kept))
         self._path = path
-        self._header = not kept
+        # A log that an older version began keeps its columns.
+        self._names = next(csv.reader(kept), [])
 
     def write(self, state: object) -> None:
         """Append the fields of a state."""
-        names: tuple[str, ...] = type(state).__slots__  # type: ignore[attr-defined]
         with self._path.open("a", newline="") as file:
             writer = csv.writer(file)
-            if self._header:
-                writer.writerow(names)
-                self._header = False
-            writer.writerow([getattr(state, name) for name in names])
+            if not self._names:
+                self._names = [*type(state).__slots__]  # type: ignore[attr-defined]
+                writer.writerow(self._names)
+            writer.writerow([getattr(state, name) for name in self._names])
 
 
 def diverged(where: str, what: str) -> ForetellError:

@@ -47,8 +47,8 @@ class Corpus:
     def __post_init__(self) -> None:
         if len(self.src) != len(self.tgt):
             raise TableError(
-                f"{len(self.src):,} source sentences and {len(self.tgt):,} translations were "
-                "given; expected one translation a sentence, in the same order."
+                f"the numbers of source sentences ({len(self.src):,}) and of translations "
+                f"({len(self.tgt):,}) differ; give one translation a sentence, in the same order."
             )
 
 

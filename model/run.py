@@ -185,11 +185,13 @@ def check_run(run: Path, inputs: dict[str, Any], *, resume: bool, overwrite: boo
     if not any((run / name).exists() for name in _KEPT):
         return False
     if resume and record.exists():
-        changed = list(_changes(_read_inputs(record), inputs))
-        if changed:
+        if changes := list(_changes(_read_inputs(record), inputs)):
             raise ForetellError(
-                f"{run} was started with {'; '.join(changed)}. Resume with the same data and "
-                "options (resume), or start anew (overwrite)."
+                [
+                    f"the training in {run} was started otherwise:",
+                    *changes,
+                    "Resume with the same data and options (resume), or start anew (overwrite).",
+                ]
             )
         return True
     if not overwrite:
@@ -213,12 +215,17 @@ def _read_inputs(record: Path) -> dict[str, Any]:
 
 def _changes(was: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
     """Name what differs, with both values, except for the data's fingerprint."""
+    other_family = was.get("arch") != now.get("arch")
     for name, value in now.items():
         before = was.get(name)
+        if name == "model" and other_family:
+            continue  # its fields are others altogether
         if isinstance(value, dict) and isinstance(before, dict):
             yield from _changes(before, value)
+        elif name == "fingerprint" and before != value:
+            yield "the data were others."
         elif before != value:
-            yield "other data" if name == "fingerprint" else f"{name} {before}, not {value}"
+            yield f"{name}: {before} then, {value} now."
 
 
 def save_weights(path: Path, model: nn.Module) -> None:

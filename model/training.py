@@ -5,6 +5,7 @@ resumed ends with the same weights as one that never was. Under `torchrun` each 
 part of the same batch, and the loss is that of the whole batch.
 """
 
+import logging
 import math
 import os
 import time
@@ -45,7 +46,9 @@ class TrainingState:
         gradient_norm: Its gradient norm before clipping.
         clipped_share: Share of all steps so far whose gradient was clipped.
         steps_per_s: Steps per second since the start or the resume.
-        validation_loss: Loss of the last validation; None before the first.
+        validation_step: Step of the last validation; None before the first, and where a checkpoint
+            of an older version doesn't tell it.
+        validation_loss: Its loss; None before the first.
         validation_score: Its score, such as BLEU; None where nothing scores.
         best_validation_loss: The loss of the best validation so far: the one of the highest score,
             or of the least loss where nothing scores.
@@ -60,6 +63,7 @@ class TrainingState:
     gradient_norm: float = math.nan
     clipped_share: float = 0.0
     steps_per_s: float = math.nan
+    validation_step: int | None = None
     validation_loss: float | None = None
     validation_score: float | None = None
     best_validation_loss: float | None = None
@@ -176,7 +180,13 @@ def learning_rate(step: int, config: LoopConfig) -> float:
     return config.learning_rate * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
 
 
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether Lightning says more than what was asked for."""
+    return record.getMessage() != "Using bfloat16 Automatic Mixed Precision (AMP)"
+
+
 def _fabric(config: LoopConfig) -> Fabric:
+    logging.getLogger("lightning_fabric.utilities.rank_zero").addFilter(_is_news)
     world = int(os.environ.get("WORLD_SIZE", "1"))
     local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     fabric = Fabric(
@@ -251,7 +261,7 @@ def _validated(
     loss = float(total / max(1.0, count))
     if not math.isfinite(loss):
         raise diverged(f"the validation after step {state.step}", f"the loss is {loss:g}")
-    state = replace(state, validation_loss=loss, validation_score=score)
+    state = replace(state, validation_step=state.step, validation_loss=loss, validation_score=score)
     if not _is_best(state, loss, score):
         return state
     average.keep_best()

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from foretell.cli.messages import counted
+from foretell.cli.messages import by_stage, counted
 from foretell.data.translation import TranslateOptions
 from foretell.jobs.option_names import as_options, problem_as_options
 
@@ -39,6 +39,9 @@ def test_arguments_are_named_as_options(library, shell):
         ),
         ("let it be cut (truncate_source).", "let it be cut (--truncate)."),
         ("--top-k is none", "--top-k is none"),
+        ("seed: 1 then, 2 now.\nit: 1 then", "--seed: 1 then, 2 now.\nit: 1 then"),
+        ("input_feeding: False then, True now.", "--no-input-feeding: given then, not given now."),
+        ("frequency: D then, h now.", "--freq: D then, h now."),
     ],
 )
 def test_what_is_said_of_options_names_them_as_typed(library, shell):
@@ -52,6 +55,14 @@ def test_every_field_of_a_search_has_a_name_that_can_be_typed(foretell):
         option = problem_as_options(f"{field.name} is 0")
         assert option.startswith("--")
         assert f"{option.split()[0]} " in usage
+
+
+def test_a_stage_is_told_at_once_and_its_progress_now_and_then():
+    told = []
+    tell = by_stage(told.append)
+    for text in ("1 of 2: a", "1 of 2: b", "2 of 2: case 1", "2 of 2: case 2"):
+        tell(text)
+    assert told == ["1 of 2: a", "2 of 2: case 1"]
 
 
 @pytest.mark.parametrize(("number", "text"), [(0, "0 lines"), (1, "1 line"), (2000, "2,000 lines")])

@@ -21,6 +21,7 @@ CASES = Path(__file__).parents[1] / "cases"
 WORDS = "twenty one\nthree hundred and five\nsixty four\n"
 LONG = "one " * 2000
 FORETELL = [sys.executable, "-m", "foretell.cli.main"]
+STOPS = [signal.SIGINT, signal.SIGTERM]
 
 
 @pytest.fixture
@@ -172,16 +173,38 @@ def test_nothing_to_draw_is_a_warning(translate):
     assert lines() == ["", "-", ""]
 
 
-def test_an_interruption_is_told(translator_bundle_path, tmp_path):
+@pytest.mark.parametrize("number", STOPS)
+def test_an_interruption_is_told(translator_bundle_path, tmp_path, number):
     call = [*FORETELL, "translate", "-", "--model", str(translator_bundle_path)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(call, cwd=tmp_path, text=True, **pipes) as process:
         process.stdin.write("seven\n")
         process.stdin.flush()
         process.stdout.readline()
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         assert process.wait() == 130
         assert process.stderr.read() == "interrupted\n"
+
+
+@pytest.mark.parametrize("number", STOPS)
+@pytest.mark.parametrize(
+    "command", [["translate", "in.txt"], ["score", "--src", "in.txt", "--tgt", "a.de"]]
+)
+def test_a_stopped_command_leaves_no_part_of_a_file(
+    translator_bundle_path, tmp_path, command, number
+):
+    """A service manager ends with SIGTERM what Ctrl-C ends at a desk."""
+    (tmp_path / "a.de").write_text("sieben\n")
+    os.mkfifo(tmp_path / "in.txt")
+    given = ["--model", str(translator_bundle_path), "--output", "out.txt"]
+    with (
+        subprocess.Popen([*FORETELL, *command, *given], cwd=tmp_path) as process,
+        (tmp_path / "in.txt").open("wb"),  # waits for its reader, whose output is open by then
+    ):
+        assert any(".partial" in path.name for path in tmp_path.iterdir())
+        process.send_signal(number)
+        assert process.wait() == 130
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.de", "in.txt"]
 
 
 def test_stdin_to_stdout(foretell_process, translator_bundle_path, tmp_path, translator):
@@ -223,6 +246,11 @@ def test_a_reader_that_leaves_early_is_no_error_message(translator_bundle_path, 
             "--n-best is 3, but --beam-size is 2; raise --beam-size.",
         ),
         (["--sample", "--beam-size", 5], "--sample needs --beam-size 1"),
+        (
+            ["--sample", "--n-best", 3],
+            "--n-best is 3, but of each sentence one translation is drawn (--sample); leave it at "
+            "1, and ask again with another seed (--seed) for another translation.",
+        ),
         (["--top-k", 5, "--seed", 0], "--top-k, --seed are options of --sample; give that too"),
         (["--temperature", 1], "--temperature is an option of --sample; give that too"),
         (["--attention"], "--attention is an option of --format jsonl"),
@@ -316,4 +344,4 @@ def test_scores_of_given_translations(foretell, translator_bundle_path, tmp_path
     (tmp_path / "a.de").write_text("ein und zwanzig\n")
     ended = foretell(*score)
     assert ended.code == 1
-    assert "a.en has 2, a.de has 1 lines" in ended.err
+    assert "a.en has 2 lines, a.de has 1 line." in ended.err

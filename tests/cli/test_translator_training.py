@@ -107,7 +107,7 @@ def test_embeddings_are_read(foretell, texts, tmp_path):
         (["--batch-tokens", 0], "--batch-tokens is 0"),
         (["--label-smoothing", 1], "--label-smoothing is 1"),
         (["--valid-src", "v.en"], "--valid-src and --valid-tgt together"),
-        (["--tgt", "v.de"], "a.en has 100, v.de has 20 lines"),
+        (["--tgt", "v.de"], "a.en has 100 lines, v.de has 20 lines"),
         (["--src", "nowhere"], "nowhere"),
         (["--d-model", 18, "--heads", 4], "--d-model 18 doesn't split into 4 heads"),
         (["--vocab-size", 20], "--vocab-size is 20, but"),
@@ -144,10 +144,28 @@ def test_a_resumed_run_says_where_it_stood(foretell, texts):
     assert ended.code == 0
     assert "the training in runs/a had finished already; nothing was left to do" in ended.err
     assert "weights trained" not in ended.err
-    ended = foretell(*train, "--d-model", 32)
+
+
+def test_a_run_that_was_started_otherwise_is_refused_in_words_that_can_be_typed(foretell, texts):
+    train = ["train", "translator", *TEXTS[:4], "--output", "runs/a", *SMALL, *SHORT]
+    assert foretell(*train, "--heads", 2).code == 0
+    changes = ["--d-model", 32, "--dropout", 0.3, "--post-norm", "--steps", 5, "--seed", 7]
+    changes += ["--max-length", 40, "--src-language", "en"]
+    ended = foretell(*train, "--heads", 2, *changes, "--resume")
     assert ended.code == 1
-    assert "--d-model 16, not 32" in ended.err
-    assert "with the same data and options (--resume), or start anew (--overwrite)" in ended.err
+    head, *told, cure = ended.err.splitlines()
+    assert head == "error: the training in runs/a was started otherwise:"
+    assert cure == "Resume with the same data and options (--resume), or start anew (--overwrite)."
+    assert told == [
+        "--src-language, --tgt-language: ['', ''] then, ['en', ''] now.",
+        "--d-model: 16 then, 32 now.",
+        "--d-ff: 32 then, 64 now.",
+        "--post-norm: not given then, given now.",
+        "--dropout: 0.1 then, 0.3 now.",
+        "--max-length: 64 then, 40 now.",
+        "--steps: 4 then, 5 now.",
+        "--seed: 0 then, 7 now.",
+    ]
 
 
 def test_an_interrupted_training_says_how_to_go_on(texts, tmp_path):
@@ -195,7 +213,7 @@ def test_evaluation_says_what_it_lacks(foretell, texts, translator_bundle_path, 
     evaluate = ["evaluate", "translator", "--src", "v.en", "--model", translator_bundle_path]
     ended = foretell(*evaluate, "--ref", "a.de")
     assert ended.code == 1
-    assert "v.en has 20, a.de has 100 lines" in ended.err
+    assert "v.en has 20 lines, a.de has 100 lines" in ended.err
     assert foretell(*evaluate, "--ref", "v.de", "--beam-size", "1;5").code == 2
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
     ended = foretell(*evaluate, "--ref", "v.de")

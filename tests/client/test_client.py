@@ -181,6 +181,8 @@ def test_models_are_listed_and_described(serving, make_forecaster):
     assert info.forecaster == forecaster.manifest.forecaster
     assert info.manifest["training"] == {"mase": 0.8}
     assert info.max_message_bytes == 64 * 2**20
+    assert "demand" in repr(info)
+    assert "mase" not in repr(info)  # a manifest would fill the screen of a notebook
 
 
 def test_threads_share_a_client(serving, make_forecaster):

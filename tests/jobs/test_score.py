@@ -56,7 +56,7 @@ def test_json_lines_hold_everything(score, tmp_path):
 
 def test_different_numbers_of_lines_are_told_before_a_model_is_asked(score, tmp_path, backwards):
     model = backwards()
-    with pytest.raises(ForetellError, match=r"a\.en has 3, .*a\.de has 2 lines"):
+    with pytest.raises(ForetellError, match=r"a\.en has 3 lines, .*a\.de has 2 lines\."):
         score("x\ny\nz\n", "a\nb\n", model=model)
     assert model.asked == []
     assert not (tmp_path / "out.txt").exists()
@@ -80,7 +80,7 @@ def test_pipes_are_counted_while_they_are_read(score, tmp_path, pipe):
     done, _ = score("", "", src=pipe("src", "x\ny\n"), tgt=pipe("tgt", "a b\nc\n"))
     assert done.num_lines == 2
     assert (tmp_path / "out.txt").read_text() == "-3.000000\n-2.000000\n"
-    with pytest.raises(ForetellError, match=r"short has 1, .*long has 2 lines"):
+    with pytest.raises(ForetellError, match=r"short has 1 line, .*long has 2 lines\."):
         score(
             *("", ""),
             src=pipe("short", "x\n"),
@@ -104,7 +104,7 @@ def test_all_that_is_missing_is_named(score):
 
 def test_a_short_standard_input_is_told_too(score, tmp_path, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"x\n")))
-    with pytest.raises(ForetellError, match=r"standard input has 1, .*a\.de has 2 lines"):
+    with pytest.raises(ForetellError, match=r"standard input has 1 line, .*a\.de has 2 lines\."):
         score("", "a\nb\n", src="-")
     assert not (tmp_path / "out.txt").exists()
 

@@ -92,7 +92,8 @@ def test_a_finished_or_foreign_run_is_never_replaced_silently(tmp_path):
     fit(table(), tmp_path / "run")
     with pytest.raises(ForetellError, match=r"holds a training run already.*\(overwrite\)"):
         fit(table(), tmp_path / "run")
-    with pytest.raises(ForetellError, match="started with other data; horizon 7, not 3"):
+    told = r"was started otherwise:\nthe data were others\.\nhorizon: 7 then, 3 now\.\nResume"
+    with pytest.raises(ForetellError, match=told):
         fit(table(steps=50), tmp_path / "run", horizon=3, resume=True)
     fit(table(steps=50), tmp_path / "run", overwrite=True)
     assert read_run(tmp_path / "run").training["num_observed"] == 150

@@ -187,18 +187,23 @@ def test_other_data_or_options_cannot_go_on_with_a_run(tmp_path):
     with pytest.raises(Killed):
         fit(tmp_path, progress=killer(3))
     for changes, named in (
-        ({"learned": corpus(*range(200, 260))}, "other data"),
-        ({"validation": None}, "other data"),
-        ({"training": replace(TRAINING, label_smoothing=0.0)}, "label_smoothing 0.1, not 0.0"),
-        ({"model": replace(RECURRENT, cell="lstm")}, "cell gru, not lstm"),
-        ({"model": TRANSFORMER}, "arch recurrent, not transformer"),
+        ({"learned": corpus(*range(200, 260))}, "the data were others"),
+        ({"validation": None}, "the data were others"),
+        (
+            {"training": replace(TRAINING, label_smoothing=0.0)},
+            "label_smoothing: 0.1 then, 0.0 now",
+        ),
+        ({"model": replace(RECURRENT, cell="lstm")}, "cell: gru then, lstm now"),
+        ({"model": TRANSFORMER}, "otherwise:\narch: recurrent then, transformer now.\nResume"),
     ):
         with pytest.raises(ForetellError, match=named):
             fit(tmp_path, resume=True, **changes)
 
 
 def test_nothing_to_learn_from_is_told(tmp_path):
-    with pytest.raises(TableError, match="2 source sentences and 1 translations were given"):
+    with pytest.raises(
+        TableError, match=r"of source sentences \(2\) and of translations \(1\) differ"
+    ):
         Corpus(["a", "b"], ["c"])
     with pytest.raises(TableError, match="can be learned from; all 2 are blank on a side or too"):
         fit(tmp_path, learned=Corpus(["two", " "], ["", "drei"]))

@@ -1,6 +1,7 @@
 """The training loop: the schedule, clipping, averaging, and a kill that changes nothing."""
 
 import csv
+import logging
 import math
 import signal
 import subprocess
@@ -87,6 +88,52 @@ def test_a_killed_run_ends_with_the_weights_of_an_unbroken_one(tmp_path, killed_
 def _log(folder):
     with (folder / "log.csv").open() as file:
         return list(csv.DictReader(file))
+
+
+def test_a_state_tells_the_step_of_its_validation_after_a_resume_too(tmp_path):
+    options = {"validation": [batches(1000)], "checkpoint_every": 5}
+    with pytest.raises(Killed):
+        run_training(tmp_path, progress=killer(26), **options)
+    seen = {}
+
+    def progress(state):
+        seen[state.step] = state.validation_step
+
+    run_training(tmp_path, resume=True, progress=progress, **options)
+    assert (min(seen), seen[26], seen[29], seen[30]) == (26, 20, 20, 30)
+
+
+def test_a_run_of_an_older_version_goes_on(tmp_path):
+    """Its checkpoint doesn't tell the step of a validation, and its log has no such column."""
+    options = {"validation": [batches(1000)], "checkpoint_every": 5}
+    with pytest.raises(Killed):
+        run_training(tmp_path, progress=killer(26), **options)
+    saved = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
+    del saved["extra"]["state"]["validation_step"]
+    torch.save(saved, tmp_path / "checkpoint.pt")
+    lines = [line.split(",") for line in (tmp_path / "log.csv").read_text().splitlines()]
+    place = lines[0].index("validation_step")
+    kept = [",".join(line[:place] + line[place + 1 :]) for line in lines]
+    (tmp_path / "log.csv").write_text("".join(f"{line}\n" for line in kept))
+    seen = []
+    run_training(tmp_path, resume=True, progress=seen.append, **options)
+    assert (seen[0].validation_step, seen[-1].validation_step) == (None, 40)
+    rows = (tmp_path / "log.csv").read_text().splitlines()
+    assert [row.count(",") for row in rows] == [kept[0].count(",")] * 41
+    assert float(_log(tmp_path)[-1]["validation_loss"]) == seen[-1].validation_loss
+
+
+def test_bfloat16_is_no_news_to_who_asked_for_it(tmp_path, monkeypatch):
+    """Lightning says it on standard error, between the lines of progress."""
+    lightning = logging.getLogger("lightning_fabric.utilities.rank_zero")
+    told = []
+    handler = logging.Handler()
+    handler.emit = lambda record: told.append(record.getMessage())
+    monkeypatch.setattr(lightning, "handlers", [handler])
+    run_training(tmp_path, precision="bf16", steps=1)
+    assert told == []
+    lightning.info("something else")
+    assert told == ["something else"]
 
 
 def test_other_seeds_give_other_weights(tmp_path):
