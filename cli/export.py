@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from foretell.cli import parameters
-from foretell.cli.messages import at_times, say
+from foretell.cli.messages import by_stage, say
 
 EXAMPLE = "Example: foretell export runs/demand --output models/demand/1"
 
@@ -31,6 +31,6 @@ def export(
     from foretell.export.build import export_run
 
     report = export_run(
-        run, output, precision=precision, overwrite=overwrite, progress=at_times(say)
+        run, output, precision=precision, overwrite=overwrite, progress=by_stage(say)
     )
     say(f"parity holds: {report} -> {output}")

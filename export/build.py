@@ -67,18 +67,19 @@ def export_run(
     reports: list[ParityReport] = []
 
     def fill(folder: Path) -> Manifest:
-        tell("writing the graphs")
+        tell("export 1 of 3: writing the model as ONNX graphs")
         graphs = _write_graphs(model, folder)
         save_weights(folder / WEIGHTS_FILE, model)
         if isinstance(trained, TranslatorRun):
             shutil.copyfile(trained.path / TOKENIZER_FILE, folder / TOKENIZER_FILE)
         manifest = _manifest(trained, precision, graphs)
         bundle = Bundle(folder, replace(manifest, files=list_files(folder)))
-        report = _prove(model, bundle, "cpu", tell)
+        report = _prove(model, bundle, "cpu", lambda text: tell(f"export 2 of 3: {text}"))
         report.check()
         reports.append(report)
         text = json.dumps(report.to_json(), indent=1, allow_nan=False)
         (folder / PARITY_FILE).write_text(text + "\n")
+        tell("export 3 of 3: writing the sample answer by which a bundle checks itself")
         _write_sample(model, bundle)
         return manifest
 

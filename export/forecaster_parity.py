@@ -14,7 +14,14 @@ import torch
 from jaxtyping import Float64
 
 from foretell.export.forecaster import forecaster_inputs
-from foretell.export.parity import Difference, ParityReport, Progress, largest_ratio, summary
+from foretell.export.parity import (
+    CaseProgress,
+    Difference,
+    ParityReport,
+    Progress,
+    largest_ratio,
+    summary,
+)
 from foretell.model.config import ForecasterConfig
 from foretell.model.forecaster import Forecaster
 
@@ -128,13 +135,14 @@ def compare(
         runners: Ways from all inputs by name to quantiles, by name.
         provider: Name of the onnxruntime provider that the runners use.
         tool_versions: For the report.
-        progress: Called with each case's name.
+        progress: Called as each case begins.
     """
     found: list[Difference] = []
     series = 0
-    for number, case in enumerate(parity_cases(model.config)):
-        if progress is not None:
-            progress(case.name)
+    cases = list(parity_cases(model.config))
+    told = CaseProgress(progress or (lambda _: None), len(cases))
+    for number, case in enumerate(cases):
+        told.begin(case.name)
         inputs = forecaster_inputs(model.config, case.context, case.horizon, seed=number)
         expected = _torch_answer(model, inputs)
         for name, run in runners.items():

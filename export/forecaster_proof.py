@@ -37,7 +37,7 @@ def prove_forecaster(
             },
             provider=session.provider,
             tool_versions=tool_versions(),
-            progress=lambda name: progress(f"comparing: {name}"),
+            progress=progress,
         )
 
 

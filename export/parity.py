@@ -16,6 +16,22 @@ from foretell.export.onnx_graph import ExportError
 Progress = Callable[[str], None]
 
 
+class CaseProgress:
+    """Tells which case of a proof is being compared, and how many there are."""
+
+    def __init__(self, tell: Progress, num_cases: int) -> None:
+        self._tell = tell
+        self._num_cases = num_cases
+        self._number = 0
+
+    def begin(self, name: str) -> None:
+        """Tell that the next case begins."""
+        self._number += 1
+        self._tell(
+            f"comparing the graphs with torch, case {self._number} of {self._num_cases} ({name})"
+        )
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ParityReport:
     """What was compared and how far apart it was; goes into the bundle as `parity.json`.

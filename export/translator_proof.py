@@ -1,6 +1,6 @@
 """A translator's bundle, proven: its steps, and whole searches through the runtime."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -9,12 +9,13 @@ from foretell.data.text import UNK, Tokenizer
 from foretell.data.translation import TranslateOptions
 from foretell.export.environment import tool_versions, torch_threads
 from foretell.export.paired_decoder import ATOL, RTOL, PairedDecoder
-from foretell.export.parity import Difference, Progress, summary
+from foretell.export.parity import CaseProgress, Difference, Progress, summary
 from foretell.export.torch_decoder import TorchDecoder
 from foretell.export.translator import EXAMPLE_LENGTH
 from foretell.export.translator_parity import (
     LONGEST_SEARCH,
     NEAR_SCORE,
+    SourceBatch,
     TranslatorReport,
     change_beams,
     compare_hypotheses,
@@ -50,16 +51,18 @@ def prove_translator(
     alone = TorchDecoder(model)
     decoder = PairedDecoder(alone, graphs)
     tokenizer = read_tokenizer(bundle, spec)
+    batches = list(source_batches(spec, _BATCHES, _LENGTHS))
+    searched = list(source_batches(spec, _SEARCHED_BATCHES, _SEARCHED_LENGTHS))
+    told = CaseProgress(progress, len(batches) + (len(searched) + 1) * len(_BEAM_SIZES))
     with torch_threads(graphs.session.threads):
-        for batch in source_batches(spec, _BATCHES, _LENGTHS):
-            progress(f"comparing steps: {batch.name}")
+        for batch in batches:
+            told.begin(f"steps of {batch.name}")
             steps = min(_STEPS, spec.max_target_length)
             decoder.found.append(lead_along(decoder, model, batch, steps))
             change_beams(decoder, batch)
-        progress("comparing searches")
         searches = [
-            *_searches(decoder, alone, spec),
-            *_translations(decoder, alone, translator, tokenizer),
+            *_searches(decoder, alone, spec, searched, told),
+            *_translations(decoder, alone, translator, tokenizer, told),
         ]
     differences = [one for one in searches if one is not None]
     return TranslatorReport(
@@ -96,12 +99,17 @@ def random_texts(tokenizer: Tokenizer, spec: TranslatorSpec, count: int) -> list
 
 
 def _searches(
-    decoder: PairedDecoder, alone: TorchDecoder, spec: TranslatorSpec
+    decoder: PairedDecoder,
+    alone: TorchDecoder,
+    spec: TranslatorSpec,
+    batches: Sequence[SourceBatch],
+    told: CaseProgress,
 ) -> Iterator[Difference | None]:
     """Search for padded batches: on onnxruntime with torch beside it, and on torch alone."""
-    for batch in source_batches(spec, _SEARCHED_BATCHES, _SEARCHED_LENGTHS):
+    for batch in batches:
         for beam_size in _BEAM_SIZES:
             decoder.where, ties = f"{batch.name}, beam {beam_size}", len(decoder.near_ties)
+            told.begin(f"search of {decoder.where}")
             requests = search_requests(spec, beam_size, len(batch.src))
             expected, found = (
                 search(side, batch.src, batch.src_mask, requests) for side in (alone, decoder)
@@ -112,13 +120,18 @@ def _searches(
 
 
 def _translations(
-    decoder: PairedDecoder, alone: TorchDecoder, translator: Translator, tokenizer: Tokenizer
+    decoder: PairedDecoder,
+    alone: TorchDecoder,
+    translator: Translator,
+    tokenizer: Tokenizer,
+    told: CaseProgress,
 ) -> Iterator[Difference | None]:
     """Translate texts as the product does, all at once, and each by itself on torch."""
     spec = translator.manifest.translator
     assert spec is not None
     texts = random_texts(tokenizer, spec, _NUM_TEXTS)
     for beam_size in _BEAM_SIZES:
+        told.begin(f"{len(texts)} texts, beam {beam_size}")
         options = TranslateOptions(
             beam_size=beam_size,
             max_length=min(LONGEST_SEARCH, spec.max_target_length),

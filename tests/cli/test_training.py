@@ -33,6 +33,10 @@ def test_from_a_table_to_scores(foretell, foretell_process, data):
 
     ended = foretell_process("export", "runs/a", "--output", "models/a/1")
     assert (ended.code, ended.out) == (0, "")
+    stages = [line for line in ended.err.splitlines() if line.startswith("export ")]
+    assert [line[:14] for line in stages[:2]] == ["export 1 of 3:", "export 2 of 3:"]
+    assert "comparing the graphs with torch, case 1 of 59 (batch 1, context one step" in stages[1]
+    assert stages[-1].startswith("export 3 of 3: writing the sample answer")
     assert "parity holds" in ended.err
     assert foretell("export", "runs/a", "--output", "models/a/1").code == 1
 
