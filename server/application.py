@@ -5,11 +5,14 @@ import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
+from functools import partial
 
 import grpc
 from grpc_health.v1 import health, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from foretell.protos.inference import inference_pb2
+from foretell.protos.inference.inference_pb2_grpc import add_GRPCInferenceServiceServicer_to_server
 from foretell.protos.v1 import forecaster_pb2, models_pb2, translator_pb2
 from foretell.protos.v1.forecaster_pb2_grpc import add_ForecasterServicer_to_server
 from foretell.protos.v1.models_pb2_grpc import add_ModelsServicer_to_server
@@ -21,11 +24,15 @@ from foretell.server.certificates import server_credentials
 from foretell.server.drain import Drain
 from foretell.server.errors import errors_as_status
 from foretell.server.forecaster_service import ForecasterService
+from foretell.server.inference_reflection import BothPools
+from foretell.server.inference_service import InferenceService
 from foretell.server.listen import bind
 from foretell.server.model_health import ModelHealth
+from foretell.server.model_states import read_states
 from foretell.server.models_service import ModelsService
 from foretell.server.options import ServerOptions
 from foretell.server.repository import Repository
+from foretell.server.status_port import StatusPort
 from foretell.server.telemetry import Telemetry
 from foretell.server.tokens import TokenFile
 from foretell.server.tracing import Tracing
@@ -37,6 +44,7 @@ SERVICES = (
     forecaster_pb2.DESCRIPTOR.services_by_name["Forecaster"].full_name,
     translator_pb2.DESCRIPTOR.services_by_name["Translator"].full_name,
     models_pb2.DESCRIPTOR.services_by_name["Models"].full_name,
+    inference_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"].full_name,
 )
 
 
@@ -56,6 +64,7 @@ class Application:
 
     Attributes:
         address: Where it listens, once started: the host as told, the port as bound.
+        status: The HTTP port, which has an address of its own; None where there is none.
     """
 
     def __init__(
@@ -66,6 +75,17 @@ class Application:
         self._options = options
         self._workers = ThreadPoolExecutor(options.instances, thread_name_prefix="model")
         self._drain = Drain()
+        self._is_stopping = False
+        self.status = (
+            StatusPort(
+                options.metrics,
+                repository.observer,
+                partial(read_states, repository),
+                self._is_serving,
+            )
+            if options.metrics
+            else None
+        )
         self._tracing = tracing or Tracing()
         self._health = ModelHealth(repository, SERVICES)
         security = options.security
@@ -104,13 +124,17 @@ class Application:
             TranslatorService(repository, answering, options), self._server
         )
         add_ModelsServicer_to_server(ModelsService(repository, options), self._server)
+        self._inference = InferenceService(repository, answering, options)
+        add_GRPCInferenceServiceServicer_to_server(self._inference, self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health.servicer, self._server)
         reflection.enable_server_reflection(
-            (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server
+            (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server, BothPools()
         )
         self.address = bind(
             self._server, options.listen, self._credentials, shared=options.workers > 1
         )
+        if self.status is not None:
+            await self.status.start(self.address, shared=options.workers > 1)
         await self._health.start()
         await self._server.start()
         repository.start()
@@ -123,12 +147,16 @@ class Application:
             delay_s: Seconds in which new calls are still answered: so long it may take until
                 everybody who sends them here knows.
         """
+        self._inference.is_stopping = self._is_stopping = True
         await self._health.stop()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(hurry.wait(), delay_s)
         is_clean = await self._drain.finish(self._options.grace_s, hurry)
         await self._server.stop(_FLUSH_S)
         is_idle = await asyncio.to_thread(self._repository.stop, _FLUSH_S)
+        if self.status is not None:
+            await self.status.stop()
+        await asyncio.to_thread(self._tracing.stop)
         if not is_clean:
             return Ending.CUT_OFF
         # A caller may have given up on a computation, which goes on.
@@ -136,3 +164,6 @@ class Application:
         rest.start()
         rest.join(_FLUSH_S)
         return Ending.ABANDONED if rest.is_alive() or not is_idle else Ending.CLEAN
+
+    def _is_serving(self) -> bool:
+        return not self._is_stopping and bool(self._repository.models)

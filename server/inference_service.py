@@ -1,0 +1,322 @@
+"""The Open Inference Protocol: what Triton's and KServe's clients speak, over the same models."""
+
+import importlib.metadata
+from collections.abc import AsyncIterator
+from functools import partial
+
+import grpc
+import numpy as np
+
+from foretell.data.errors import ForetellError, ModelNotFoundError
+from foretell.data.translation import TranslationPart
+from foretell.protos.inference import inference_pb2 as wire
+from foretell.protos.inference.inference_pb2_grpc import GRPCInferenceServiceServicer
+from foretell.server.answering import Answering
+from foretell.server.call import Call, CallOverError
+from foretell.server.errors import ModelNotReadyError, RequestError, told_status
+from foretell.server.inference_descriptions import (
+    write_config,
+    write_index,
+    write_metadata,
+    write_statistics,
+)
+from foretell.server.inference_models import Inference, InferenceModels, read_version
+from foretell.server.inference_parameters import Parameters, read_parameters
+from foretell.server.inference_signature import Signature, Tensor
+from foretell.server.inference_sizes import check_answer_size
+from foretell.server.inference_tensors import read_inputs, read_outputs, show, write_outputs
+from foretell.server.inference_translations import (
+    PARTS,
+    STREAM,
+    TranslationInference,
+    parts_of,
+)
+from foretell.server.options import ServerOptions
+from foretell.server.repository import Repository
+
+EXTENSIONS = (
+    "model_configuration",
+    "model_repository",
+    "parameters",
+    "schedule_policy",
+    "statistics",
+)
+_FINAL = "triton_final_response"
+_ERROR_METADATA = "triton_grpc_error"
+
+
+class InferenceService(GRPCInferenceServiceServicer):
+    """Answers the Open Inference Protocol; decoding, computing and encoding run off the event loop.
+
+    Attributes:
+        is_stopping: The server is going, and no longer ready.
+    """
+
+    def __init__(
+        self, repository: Repository, answering: Answering, options: ServerOptions
+    ) -> None:
+        self.is_stopping = False
+        self._repository = repository
+        self._models = InferenceModels(repository, options)
+        self._answering = answering
+        self._options = options
+
+    async def ServerLive(  # noqa: N802  # gRPC's name
+        self, request: wire.ServerLiveRequest, context: grpc.aio.ServicerContext
+    ) -> wire.ServerLiveResponse:
+        """Say that the server answers."""
+        return wire.ServerLiveResponse(live=True)
+
+    async def ServerReady(  # noqa: N802  # gRPC's name
+        self, request: wire.ServerReadyRequest, context: grpc.aio.ServicerContext
+    ) -> wire.ServerReadyResponse:
+        """Say whether any model can be asked; one that is being loaded changes nothing."""
+        return wire.ServerReadyResponse(
+            ready=bool(self._repository.models) and not self.is_stopping
+        )
+
+    async def ModelReady(  # noqa: N802  # gRPC's name
+        self, request: wire.ModelReadyRequest, context: grpc.aio.ServicerContext
+    ) -> wire.ModelReadyResponse:
+        """Say whether a model can be asked; one that isn't known can't."""
+        try:
+            with self._models.lease(request.name, request.version):
+                return wire.ModelReadyResponse(ready=not self.is_stopping)
+        except (ModelNotFoundError, ModelNotReadyError):
+            return wire.ModelReadyResponse(ready=False)
+
+    async def ServerMetadata(  # noqa: N802  # gRPC's name
+        self, request: wire.ServerMetadataRequest, context: grpc.aio.ServicerContext
+    ) -> wire.ServerMetadataResponse:
+        """Say what the server is and what it can do beside the protocol."""
+        return wire.ServerMetadataResponse(
+            name="foretell", version=importlib.metadata.version("foretell"), extensions=EXTENSIONS
+        )
+
+    async def ModelMetadata(  # noqa: N802  # gRPC's name
+        self, request: wire.ModelMetadataRequest, context: grpc.aio.ServicerContext
+    ) -> wire.ModelMetadataResponse:
+        """Say what a model takes and gives."""
+        with self._models.lease(request.name, request.version) as inference:
+            return write_metadata(inference)
+
+    async def ModelConfig(  # noqa: N802  # gRPC's name
+        self, request: wire.ModelConfigRequest, context: grpc.aio.ServicerContext
+    ) -> wire.ModelConfigResponse:
+        """Say the same as Triton's configuration of a model does."""
+        with self._models.lease(request.name, request.version) as inference:
+            return wire.ModelConfigResponse(config=write_config(inference))
+
+    async def ModelStatistics(  # noqa: N802  # gRPC's name
+        self, request: wire.ModelStatisticsRequest, context: grpc.aio.ServicerContext
+    ) -> wire.ModelStatisticsResponse:
+        """Say what one model did, or each of them."""
+        statistics = self._repository.observer.statistics
+        if request.name:
+            with self._models.lease(request.name, request.version) as inference:
+                asked = [(request.name, inference.model)]
+        elif read_version(request.version) is not None:
+            raise RequestError("a version is named, but no model; name one, or leave both out.")
+        else:
+            asked = list(self._repository.models.items())
+        return wire.ModelStatisticsResponse(
+            model_stats=[
+                write_statistics(name, statistics.of(model.name, model.version))
+                for name, model in asked
+            ]
+        )
+
+    async def RepositoryIndex(  # noqa: N802  # gRPC's name
+        self, request: wire.RepositoryIndexRequest, context: grpc.aio.ServicerContext
+    ) -> wire.RepositoryIndexResponse:
+        """List the models and their states."""
+        _check_one_repository(request.repository_name)
+        return wire.RepositoryIndexResponse(
+            models=write_index(self._repository, only_ready=request.ready)
+        )
+
+    async def RepositoryModelLoad(  # noqa: N802  # gRPC's name
+        self, request: wire.RepositoryModelLoadRequest, context: grpc.aio.ServicerContext
+    ) -> wire.RepositoryModelLoadResponse:
+        """Load the newest version of a model, where the repository lets callers do that."""
+        name = _named_model(request, known=())
+        await self._repository.load_model(name)
+        return wire.RepositoryModelLoadResponse(model_name=name, isLoaded=True)
+
+    async def RepositoryModelUnload(  # noqa: N802  # gRPC's name
+        self, request: wire.RepositoryModelUnloadRequest, context: grpc.aio.ServicerContext
+    ) -> wire.RepositoryModelUnloadResponse:
+        """Let a model serve no more, where the repository lets callers do that."""
+        name = _named_model(request, known=("unload_dependents",))  # no model has any
+        await self._repository.unload_model(name)
+        return wire.RepositoryModelUnloadResponse(model_name=name, isUnloaded=True)
+
+    async def ModelInfer(  # noqa: N802  # gRPC's name
+        self, request: wire.ModelInferRequest, context: grpc.aio.ServicerContext
+    ) -> wire.ModelInferResponse:
+        """Answer one request."""
+        try:
+            with self._models.lease(request.model_name, request.model_version) as inference:
+                parameters = read_parameters(request, inference.signature.parameters)
+                if parameters.own.get(STREAM):
+                    raise RequestError(
+                        f"the parameter {STREAM!r} asks for many answers; use ModelStreamInfer."
+                    )
+                return await self._answer(inference, request, parameters, context)
+        except ForetellError as error:
+            _note_id(error, request)
+            raise
+
+    async def ModelStreamInfer(  # noqa: N802  # gRPC's name
+        self,
+        request_iterator: AsyncIterator[wire.ModelInferRequest],
+        context: grpc.aio.ServicerContext,
+    ) -> AsyncIterator[wire.ModelStreamInferResponse]:
+        """Answer one request after another; an error is told in its place."""
+        metadata = dict(context.invocation_metadata() or ())
+        ends_on_error = metadata.get(_ERROR_METADATA) == "true"
+        async for request in request_iterator:
+            try:
+                async for response in self._answers(request, context):
+                    yield wire.ModelStreamInferResponse(infer_response=response)
+            except CallOverError:
+                raise
+            except Exception as error:
+                _note_id(error, request)
+                if ends_on_error:
+                    raise
+                yield _told(error, request, context)
+
+    async def _answers(
+        self, request: wire.ModelInferRequest, context: grpc.aio.ServicerContext
+    ) -> AsyncIterator[wire.ModelInferResponse]:
+        """The one answer to a request of a stream, or one for each part of a translation."""
+        with self._models.lease(request.model_name, request.model_version) as inference:
+            parameters = read_parameters(request, inference.signature.parameters)
+            if not (parameters.own.get(STREAM) and isinstance(inference, TranslationInference)):
+                yield await self._answer(inference, request, parameters, context)
+                return
+            call = _call(request, parameters, context)
+            arrays, outputs = await self._answering.compute(
+                partial(_read, request, inference.signature)
+            )
+            events = inference.stream(self._answering, arrays, parameters.own, call)
+            async for event in events:
+                if isinstance(event, TranslationPart):
+                    tensors, found, is_final = PARTS, parts_of(event), False
+                else:
+                    tensors, found, is_final = _chosen(inference.signature, outputs), event, True
+                yield self._write(inference, request, parameters, tensors, found, is_final=is_final)
+
+    async def _answer(
+        self,
+        inference: Inference,
+        request: wire.ModelInferRequest,
+        parameters: Parameters,
+        context: grpc.aio.ServicerContext,
+    ) -> wire.ModelInferResponse:
+        call = _call(request, parameters, context)
+        arrays, outputs = await self._answering.compute(
+            partial(_read, request, inference.signature)
+        )
+        found = await inference.answer(
+            self._answering,
+            arrays,
+            parameters.own,
+            outputs,
+            call,
+            names_outputs=bool(request.outputs),
+        )
+        tensors = _chosen(inference.signature, outputs)
+        return await self._answering.compute(
+            partial(self._write, inference, request, parameters, tensors, found, is_final=True)
+        )
+
+    def _write(
+        self,
+        inference: Inference,
+        request: wire.ModelInferRequest,
+        parameters: Parameters,
+        tensors: tuple[Tensor, ...],
+        arrays: dict[str, np.ndarray],
+        *,
+        is_final: bool,
+    ) -> wire.ModelInferResponse:
+        response = wire.ModelInferResponse(
+            model_name=request.model_name,
+            model_version=str(inference.model.version),
+            id=request.id,
+        )
+        if parameters.wants_final:
+            response.parameters[_FINAL].bool_param = is_final
+        write_outputs(response, tensors, arrays, raw=parameters.raw)
+        check_answer_size(response.ByteSize(), self._options)
+        return response
+
+
+def _read(
+    request: wire.ModelInferRequest, signature: Signature
+) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
+    outputs = read_outputs(request, signature)
+    return read_inputs(request, signature), outputs
+
+
+def _chosen(signature: Signature, outputs: tuple[str, ...]) -> tuple[Tensor, ...]:
+    known = {tensor.name: tensor for tensor in signature.outputs}
+    return tuple(known[name] for name in outputs)
+
+
+def _call(
+    request: wire.ModelInferRequest, parameters: Parameters, context: grpc.aio.ServicerContext
+) -> Call:
+    return Call(
+        context,
+        size_bytes=request.ByteSize(),
+        timeout_s=parameters.timeout_s,
+        priority=parameters.priority,
+    )
+
+
+def _note_id(error: Exception, request: wire.ModelInferRequest) -> None:
+    if request.id:
+        error.add_note(f"[request id: {show(request.id)[1:-1]}]")
+
+
+def _told(
+    error: Exception, request: wire.ModelInferRequest, context: grpc.aio.ServicerContext
+) -> wire.ModelStreamInferResponse:
+    """Tell an error inside a stream, with the code that a call of its own would have ended with."""
+    code, text = told_status(error, "/inference.GRPCInferenceService/ModelStreamInfer", context)
+    response = wire.ModelStreamInferResponse(
+        error_message=text,
+        infer_response=wire.ModelInferResponse(model_name=request.model_name, id=request.id),
+    )
+    response.infer_response.parameters["grpc_code"].string_param = code.name
+    wants = request.parameters.get("triton_enable_empty_final_response")
+    if wants is not None and wants.bool_param:
+        response.infer_response.parameters[_FINAL].bool_param = True
+    return response
+
+
+def _named_model(
+    request: wire.RepositoryModelLoadRequest | wire.RepositoryModelUnloadRequest,
+    *,
+    known: tuple[str, ...],
+) -> str:
+    """The model's name, in Triton's field or in KServe's."""
+    problems = [
+        f"parameter {show(name)} is not known; leave it out."
+        for name in sorted(request.parameters)[:10]
+        if name not in known
+    ]
+    if problems:
+        raise RequestError(problems)
+    if not request.model_name:
+        return request.repository_name
+    _check_one_repository(request.repository_name)
+    return request.model_name
+
+
+def _check_one_repository(name: str) -> None:
+    if name:
+        raise RequestError(f"repository_name is {show(name)}; there is one, leave it out.")

@@ -1,0 +1,261 @@
+"""A translator as a whole over the Open Inference Protocol: sentences in, translations out."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from functools import partial
+
+import numpy as np
+
+from foretell.data.translation import Translation, TranslationPart
+from foretell.protos.v1 import translator_pb2 as wire
+from foretell.server.answering import Answered, Answering
+from foretell.server.call import Call
+from foretell.server.errors import RequestError
+from foretell.server.inference_parameters import Value
+from foretell.server.inference_signature import Kind, Limit, Signature, Tensor
+from foretell.server.inference_sizes import check_answer_size
+from foretell.server.inference_tensors import bytes_array, show, texts_of
+from foretell.server.options import ServerOptions
+from foretell.server.served import Model
+from foretell.server.translation_codec import Task, answer_bytes, read_sentences
+
+ERRORS = "errors"
+STREAM = "stream"
+PARTS = (Tensor("text", "BYTES", (1,)), Tensor("tokens", "BYTES", ("tokens",)))
+"""What the answers of a stream hold before the last one."""
+
+_NONE = -np.inf  # log probability of a translation that there isn't
+_FORMULAS = {
+    "power": wire.LengthFormula.LENGTH_FORMULA_POWER,
+    "gnmt": wire.LengthFormula.LENGTH_FORMULA_GNMT,
+}
+_MOST_BANNED_CHARACTERS = 1_000_000  # of the parameter; --max-characters is lower by default
+# Attention is an array of another size for each translation, and has no place in a tensor.
+_FIELDS = {
+    field.name: field
+    for field in wire.TranslateOptions.DESCRIPTOR.fields
+    if field.name != "attention"
+}
+
+
+def _kind(field: "wire.TranslateOptions.DESCRIPTOR") -> Kind:  # type: ignore[name-defined]
+    kinds: dict[int, Kind] = {
+        field.CPPTYPE_BOOL: "bool",
+        field.CPPTYPE_INT32: "int",
+        field.CPPTYPE_INT64: "int",
+        field.CPPTYPE_DOUBLE: "float",
+    }
+    return kinds.get(field.cpp_type, "text")
+
+
+class TranslationInference:
+    """Translations for the Open Inference Protocol.
+
+    Attributes:
+        model: Which answers.
+        signature: What it takes and gives.
+    """
+
+    def __init__(self, model: Model, options: ServerOptions) -> None:
+        self.model = model
+        self._options = options
+        _, self._spec = model.translator
+        best = ("sentences", "n_best")
+        limit = Limit(options.max_sentences, "on this server (--max-sentences)")
+        self.signature = Signature(
+            model=model.name,
+            inputs=(Tensor("sentences", "BYTES", ("sentences",)),),
+            outputs=(
+                Tensor("translations", "BYTES", best),
+                Tensor("scores", "FP64", best),
+                Tensor("log_probs", "FP64", best),
+                Tensor("num_translations", "INT64", ("sentences",)),
+                Tensor("truncated", "BOOL", ("sentences",)),
+                Tensor("copied", "BOOL", ("sentences",)),
+                Tensor(ERRORS, "BYTES", ("sentences",)),
+            ),
+            limits={"sentences": limit},
+            parameters={
+                "first_place": "int",
+                STREAM: "bool",
+                **{name: _kind(field) for name, field in _FIELDS.items()},
+            },
+            facts={
+                "arch": self._spec.arch,
+                "src_language": self._spec.src_language,
+                "tgt_language": self._spec.tgt_language,
+                "max_source_length": str(self._spec.max_source_length),
+                "max_target_length": str(self._spec.max_target_length),
+            },
+        )
+
+    async def answer(
+        self,
+        answering: Answering,
+        arrays: Mapping[str, np.ndarray],
+        own: Mapping[str, Value],
+        outputs: tuple[str, ...],
+        call: Call,
+        *,
+        names_outputs: bool,
+    ) -> dict[str, np.ndarray]:
+        """Translate every sentence.
+
+        Args:
+            answering: Gets the translations.
+            arrays: The inputs.
+            own: The parameters of the model.
+            outputs: What is asked for.
+            call: Which waits.
+            names_outputs: They were asked for by name: refused sentences may stand in `errors`.
+
+        Raises:
+            RequestError: Something doesn't fit; or sentences are refused, and nobody asked for
+                `errors`.
+        """
+        task, first_place = await answering.compute(partial(self._read, arrays, own))
+        answered = await answering.translate(self.model, task, call, first_place=first_place)
+        if answered.reasons and not (names_outputs and ERRORS in outputs):
+            raise _refused(answered.reasons)
+        n_best = max(options.n_best for options in task.options)
+        return await answering.compute(partial(_write, answered, len(task.items), n_best))
+
+    async def stream(
+        self,
+        answering: Answering,
+        arrays: Mapping[str, np.ndarray],
+        own: Mapping[str, Value],
+        call: Call,
+    ) -> AsyncIterator[TranslationPart | dict[str, np.ndarray]]:
+        """Translate one sentence; yield parts as they are decided, and all outputs at the end.
+
+        Raises:
+            RequestError: There is not one sentence, or something doesn't fit.
+            RefusedSentencesError: The sentence can't be translated.
+        """
+        if arrays["sentences"].size != 1:
+            raise RequestError(
+                f"sentences has {arrays['sentences'].size} elements; a stream translates one, so "
+                f"send each in a request of its own, or leave out the parameter {STREAM!r}."
+            )
+        if own.get("first_place"):
+            raise RequestError(
+                f"parameter 'first_place' has no meaning with {STREAM!r}; leave one of them out."
+            )
+        task, _ = await answering.compute(partial(self._read, arrays, own))
+        if task.refusals:
+            raise _refused(task.refusals)
+        options = task.options[0]
+        async for event in answering.translate_stream(self.model, task.items[0], options, call):
+            if isinstance(event, Translation):
+                yield _write(Answered({0: event}, {}), 1, options.n_best)
+            else:
+                yield event
+
+    def _read(
+        self, arrays: Mapping[str, np.ndarray], own: Mapping[str, Value]
+    ) -> tuple[Task[str], int]:
+        """Say the same as a request of foretell's own protocol, whose checks and limits hold."""
+        problems: list[str] = []
+        options = wire.TranslateOptions()
+        for name, value in own.items():
+            if name in _FIELDS:
+                _set_option(options, name, value, problems)
+        first_place = own.get("first_place", 0)
+        if not isinstance(first_place, int) or not 0 <= first_place < 2**63:
+            problems.append(f"parameter 'first_place' is {first_place}; it must be 0 or more.")
+        if problems:
+            raise RequestError(problems)
+        request = wire.TranslateRequest(
+            sentences=texts_of(arrays["sentences"], "sentences"),
+            options=[options],
+            first_place=int(first_place),
+        )
+        task = read_sentences(request, self._options)
+        check_answer_size(answer_bytes(task, self._spec), self._options)
+        return task, request.first_place
+
+
+def parts_of(part: TranslationPart) -> dict[str, np.ndarray]:
+    """Lay a part out as the tensors of `PARTS`."""
+    return {
+        "text": bytes_array([part.text], (1,)),
+        "tokens": bytes_array(part.tokens, (len(part.tokens),)),
+    }
+
+
+def _set_option(
+    options: wire.TranslateOptions, name: str, value: Value, problems: list[str]
+) -> None:
+    if name == "length_formula":
+        if value not in _FORMULAS:
+            problems.append(
+                f"parameter {name!r} is {show(str(value))}; send {' or '.join(_FORMULAS)}."
+            )
+        else:
+            options.length_formula = _FORMULAS[str(value)]
+    elif name == "banned":
+        texts = _texts(str(value))
+        if texts is None:
+            problems.append(
+                f"parameter {name!r} is {show(str(value))}; send a JSON list of texts, such as "
+                '["one", "another one"].'
+            )
+        else:
+            options.banned.extend(texts)
+    else:
+        try:
+            setattr(options, name, value)
+        except ValueError:  # more than the field's 32 or 64 bits
+            problems.append(f"parameter {name!r} is {value}; send a smaller number.")
+
+
+def _texts(text: str) -> list[str] | None:
+    """Read a JSON list of texts; None where it is none."""
+    if len(text) > _MOST_BANNED_CHARACTERS:
+        return None
+    try:
+        texts = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
+        return None
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:  # JSON can write halves of characters
+        return None
+    return texts
+
+
+def _refused(reasons: Mapping[int, str]) -> RequestError:
+    return RequestError(
+        [f"sentences[{at}]: {reason}" for at, reason in reasons.items()]
+        + [f"Ask for the output {ERRORS!r} by name to have the other sentences answered."]
+    )
+
+
+def _write(
+    answered: Answered[Translation], num_sentences: int, n_best: int
+) -> dict[str, np.ndarray]:
+    """Put the answers into their places; what there is no translation for is empty, with -inf."""
+    shape = (num_sentences, n_best)
+    scores, log_probs = np.full(shape, _NONE), np.full(shape, _NONE)
+    counts = np.zeros(num_sentences, dtype=np.int64)
+    truncated, copied = np.zeros((2, num_sentences), dtype=bool)
+    texts = [""] * (num_sentences * n_best)
+    for at, translation in answered.answers.items():
+        counts[at] = len(translation.hypotheses)
+        truncated[at], copied[at] = translation.truncated, translation.copied
+        for rank, hypothesis in enumerate(translation.hypotheses):
+            texts[at * n_best + rank] = hypothesis.text
+            scores[at, rank], log_probs[at, rank] = hypothesis.score, hypothesis.log_prob
+    reasons = [answered.reasons.get(at, "") for at in range(num_sentences)]
+    return {
+        "translations": bytes_array(texts, shape),
+        "scores": scores,
+        "log_probs": log_probs,
+        "num_translations": counts,
+        "truncated": truncated,
+        "copied": copied,
+        ERRORS: bytes_array(reasons, (num_sentences,)),
+    }
