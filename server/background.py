@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 
@@ -13,7 +13,10 @@ from foretell.server.repository import Repository
 
 @contextmanager
 def serve_in_background(
-    repository: Repository, options: ServerOptions | None = None
+    repository: Repository,
+    options: ServerOptions | None = None,
+    *,
+    on_status: Callable[[str], None] | None = None,
 ) -> Iterator[str]:
     """Serve in a thread of its own while the block runs; then drain and stop.
 
@@ -23,6 +26,7 @@ def serve_in_background(
     Args:
         repository: The loaded models.
         options: How to serve; by default on a free port of this machine.
+        on_status: Gets HOST:PORT of the status page and metrics, where the options ask for them.
 
     Yields:
         The address, HOST:PORT, of a server that answers.
@@ -41,6 +45,8 @@ def serve_in_background(
         except BaseException as error:
             started.set_exception(error)
             return
+        if on_status is not None and application.status is not None:
+            on_status(application.status.address)
         started.set_result((application.address, asyncio.get_running_loop(), stop))
         await stop.wait()
         await application.stop(asyncio.Event())

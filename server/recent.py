@@ -90,7 +90,8 @@ class Recent:
         kept = {}
         for key, model in late.models.items():
             before = early.models[key].request_seconds.count if key in early.models else 0
-            rate = max(0, model.request_seconds.count - before) / span_s
+            count = model.request_seconds.count
+            rate = (count - before if count >= before else count) / span_s  # loaded anew
             kept[key] = (*self._history.get(key, ()), rate)[-_STEPS:]
         self._history = kept
 
