@@ -2,6 +2,7 @@
 
 import threading
 from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from foretell.server.histograms import SECONDS, Histogram, Recorder
@@ -55,11 +56,27 @@ class MethodStatistics:
     handled: dict[str, int]
     seconds: Histogram
 
+    def __add__(self, other: "MethodStatistics") -> "MethodStatistics":
+        """Both together; they are of one method."""
+        handled = Counter(self.handled) + Counter(other.handled)
+        return MethodStatistics(
+            self.method,
+            self.started + other.started,
+            dict(sorted(handled.items())),
+            self.seconds + other.seconds,
+        )
+
 
 class CallStatistics:
-    """The account of all calls; its methods may be called from any thread."""
+    """The account of all calls; its methods may be called from any thread.
+
+    Attributes:
+        read_peers: Makes the accounts of other processes of the same server, which `all` adds to
+            this one's.
+    """
 
     def __init__(self) -> None:
+        self.read_peers: Callable[[], Iterable[MethodStatistics]] = tuple
         self._lock = threading.Lock()
         self._tallies: dict[Method, _Tally] = {}
 
@@ -77,6 +94,13 @@ class CallStatistics:
 
     def all(self) -> list[MethodStatistics]:
         """Every method that was ever called, by service and name."""
+        found: dict[Method, MethodStatistics] = {}
+        for one in [*self.own(), *self.read_peers()]:
+            found[one.method] = one + found[one.method] if one.method in found else one
+        return [found[method] for method in sorted(found)]
+
+    def own(self) -> list[MethodStatistics]:
+        """What `all` tells, of this process alone."""
         with self._lock:
             return [
                 MethodStatistics(

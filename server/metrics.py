@@ -58,12 +58,12 @@ class _Collector(Collector):
     def collect(self) -> Iterator[Metric]:
         models = self._observer.statistics.all()
         states = self._read_states()
-        yield from _triton(models, states)
+        yield from _triton(models)
         yield from _own(models, states)
         yield from _grpc(self._observer.calls.all())
 
 
-def _triton(models: Sequence[ModelStatistics], states: Sequence[ModelState]) -> Iterator[Metric]:
+def _triton(models: Sequence[ModelStatistics]) -> Iterator[Metric]:
     def counter(name: str, told: str, read: Callable[[ModelStatistics], float]) -> Metric:
         family = Metric(f"nv_inference_{name}", told, "counter")
         for model in models:
@@ -90,9 +90,8 @@ def _triton(models: Sequence[ModelStatistics], states: Sequence[ModelState]) -> 
     pending = GaugeMetricFamily(
         "nv_inference_pending_request_count", "Requests that wait.", labels=_MODEL
     )
-    for state in states:
-        if state.state in ("ready", "unloading"):
-            pending.add_metric((state.name, str(state.version)), state.waiting)
+    for model in models:
+        pending.add_metric(tuple(_labels(model).values()), model.waiting)
     yield pending
     loading = GaugeMetricFamily(
         "nv_model_load_duration_secs", "Loading and warming.", labels=_MODEL

@@ -16,7 +16,6 @@ class ModelState:
         state: "loading", "ready", "failed" or "unloading".
         provider: What computes; empty where nothing is loaded.
         reason: Why it is in this state, where there is something to tell.
-        waiting: Requests that wait to be computed.
     """
 
     name: str
@@ -24,7 +23,6 @@ class ModelState:
     state: str
     provider: str = ""
     reason: str = ""
-    waiting: int = 0
 
 
 ReadStates = Callable[[], Sequence[ModelState]]

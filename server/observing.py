@@ -1,6 +1,6 @@
 """What is told of the server's work, by those who do it: counted, and never in their way."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from foretell.server.call_statistics import CallStatistics, Method
 from foretell.server.statistics import Statistics
@@ -85,10 +85,14 @@ class Observer:
         """A translator wrote so many tokens."""
         self.statistics.write(model, version, n)
 
+    def on_queue(self, model: str, version: int, waiting: Callable[[], int]) -> None:
+        """A queue was made; ask it from now on for the number of requests that wait in it."""
+        self.statistics.watch(model, version, waiting)
+
     def on_loaded(self, model: str, version: int, seconds: float) -> None:
         """A version is loaded and warm; it took so long."""
-        self.statistics.add(model, version, seconds)
+        self.statistics.begin(model, version, seconds)
 
     def on_unloaded(self, model: str, version: int) -> None:
         """A version is gone."""
-        self.statistics.remove(model, version)
+        self.statistics.end(model, version)

@@ -38,6 +38,7 @@ class ModelActivity:
         padding: Share of what was computed that was padding.
         tokens_per_s: That a translator wrote.
         in_work: Requests let in and not yet over, now.
+        waiting: Those of them that no batch has taken up, now.
         history: Requests a second in each step of the last five minutes, oldest first.
     """
 
@@ -53,6 +54,7 @@ class ModelActivity:
     padding: float | None
     tokens_per_s: float
     in_work: int
+    waiting: int
     history: tuple[float, ...]
 
 
@@ -142,6 +144,7 @@ class Recent:
             padding=_ratio(padded - items, padded),
             tokens_per_s=(late.tokens - early.tokens) / span_s,
             in_work=late.in_work,
+            waiting=late.waiting,
             history=history,
         )
 

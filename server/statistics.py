@@ -7,8 +7,11 @@ request, no number appears under its name.
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from functools import reduce
+from operator import add
+from typing import Any
 
 from foretell.server.histograms import SECONDS, SHARES, SIZES, Histogram, Recorder
 
@@ -28,6 +31,10 @@ class Duration:
 
     count: int = 0
     ns: int = 0
+
+    def __add__(self, other: "Duration") -> "Duration":
+        """Both together."""
+        return Duration(self.count + other.count, self.ns + other.ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +59,7 @@ class ModelStatistics:
         failures: Requests without an answer by Triton's reasons: REJECTED (the queue was full, or
             their time was over), CANCELED, BACKEND (an error).
         in_work: Requests let in and not yet over.
+        waiting: Those of them that no batch has taken up.
         items: Real items computed, in whatever batches are padded: tokens, steps.
         padded_items: All that were computed, padding too.
         tokens: Written by a translator.
@@ -75,6 +83,7 @@ class ModelStatistics:
     batches: dict[int, Duration]
     failures: dict[str, int]
     in_work: int
+    waiting: int
     items: int
     padded_items: int
     tokens: int
@@ -87,9 +96,15 @@ class ModelStatistics:
 
 
 class Statistics:
-    """The account of a server; all methods may be called from any thread."""
+    """The account of a server; all methods may be called from any thread.
+
+    Attributes:
+        read_peers: Makes the accounts of other processes of the same server, which `of` and `all`
+            add to this one's.
+    """
 
     def __init__(self) -> None:
+        self.read_peers: Callable[[], Iterable[ModelStatistics]] = tuple
         self._lock = threading.Lock()
         self._tallies = {OTHER: _Tally()}
 
@@ -97,7 +112,8 @@ class Statistics:
         """What one version did; of one that isn't loaded, what is counted under "other"."""
         with self._lock:
             key = (model, version) if (model, version) in self._tallies else OTHER
-            return self._tallies[key].read(*key)
+            own = self._tallies[key].read(*key)
+        return add_all([own, *(one for one in self.read_peers() if (one.name, one.version) == key)])
 
     @staticmethod
     def empty(model: str, version: int) -> ModelStatistics:
@@ -106,19 +122,32 @@ class Statistics:
 
     def all(self) -> list[ModelStatistics]:
         """What each loaded version did, by name and version; "other" last, if it has anything."""
+        found: dict[tuple[str, int], list[ModelStatistics]] = {}
+        for one in [*self.own(), *self.read_peers()]:
+            found.setdefault((one.name, one.version), []).append(one)
+        keys = sorted(found, key=lambda key: (key == OTHER, key))
+        return [add_all(found[key]) for key in keys]
+
+    def own(self) -> list[ModelStatistics]:
+        """What `all` tells, of this process alone."""
         with self._lock:
             loaded = sorted(key for key in self._tallies if key != OTHER)
             others = [OTHER] if self._tallies[OTHER].is_used else []
             return [self._tallies[key].read(*key) for key in [*loaded, *others]]
 
-    def add(self, model: str, version: int, load_s: float) -> None:
+    def watch(self, model: str, version: int, waiting: Callable[[], int]) -> None:
+        """Ask a queue for the number of requests that wait in it, from now on."""
+        with self._lock:
+            self._tally(model, version).waiting = waiting
+
+    def begin(self, model: str, version: int, load_s: float) -> None:
         """Begin to count for a version; one that is loaded anew keeps what it has."""
         with self._lock:
             tally = self._tallies.setdefault((model, version), _Tally())
             tally.load_s = load_s
             tally.loads += 1
 
-    def remove(self, model: str, version: int) -> None:
+    def end(self, model: str, version: int) -> None:
         """Forget a version, unless it was loaded anew; what still happens to it is "other"."""
         with self._lock:
             tally = self._tallies.get((model, version))
@@ -193,6 +222,32 @@ class Statistics:
         return tally
 
 
+def add_all(parts: Sequence[ModelStatistics]) -> ModelStatistics:
+    """Add up what several processes tell of one version; there is at least one."""
+    if len(parts) == 1:
+        return parts[0]
+    sums: dict[str, object] = {}
+    for one in fields(ModelStatistics):
+        values = [getattr(part, one.name) for part in parts]
+        if isinstance(values[0], dict):
+            keys = sorted({key for value in values for key in value})
+            sums[one.name] = {
+                key: reduce(add, (value[key] for value in values if key in value)) for key in keys
+            }
+        else:
+            sums[one.name] = reduce(_HOW.get(one.name, add), values)
+    return ModelStatistics(**sums)  # type: ignore[arg-type]  # each is what its parts are
+
+
+# Of all that isn't added up, the first or the largest says what is to be said of several.
+_HOW: dict[str, Callable[[Any, Any], Any]] = {
+    "name": lambda first, _: first,
+    "version": lambda first, _: first,
+    "last_inference_ms": max,
+    "load_s": max,
+}
+
+
 class _Sum:
     """A `Duration` that grows."""
 
@@ -218,6 +273,7 @@ class _Tally:
         self.success, self.fail, self.queue, self.compute_infer = (_Sum() for _ in range(4))
         self.batches: dict[int, _Sum] = {}
         self.failures: Counter[str] = Counter()
+        self.waiting: Callable[[], int] = int
         self.in_work = self.items = self.padded_items = self.tokens = 0
         self.load_s = 0.0
         self.request_seconds = Recorder(SECONDS)
@@ -240,6 +296,7 @@ class _Tally:
             batches={size: each.read() for size, each in sorted(self.batches.items())},
             failures=dict(sorted(self.failures.items())),
             in_work=self.in_work,
+            waiting=self.waiting(),
             items=self.items,
             padded_items=self.padded_items,
             tokens=self.tokens,

@@ -119,7 +119,7 @@ def _numbers(model: ModelActivity) -> list[str]:
         _number("p95", _time(model.p95_s)),
         _number("p99", _time(model.p99_s)),
         _number("in work", f"{model.in_work:,}"),
-        _number("waiting", f"{model.state.waiting:,}"),
+        _number("waiting", f"{model.waiting:,}"),
         _number("queue", _time(model.queue_s)),
         _number("compute", _time(model.compute_s)),
         _number("a batch", _plain(model.requests_per_batch)),

@@ -124,7 +124,7 @@ def test_what_a_reason_says_is_text():
     """A damaged bundle's file names come from whoever wrote it."""
     state = ModelState("demand", 1, "failed", reason='<script>alert("x")</script>')
     activity = ModelActivity(
-        state, 0.0, 0.0, None, None, None, None, None, None, None, 0.0, 0, (0.0, 1.0)
+        state, 0.0, 0.0, None, None, None, None, None, None, None, 0.0, 0, 0, (0.0, 1.0)
     )
     status = ServerStatus("127.0.0.1:8001", True, 1.0, [activity])
     for page in (write_page(status), write_fragment(status)):
