@@ -1,11 +1,12 @@
 """`foretell serve`: models behind gRPC."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from foretell.cli import parameters
+from foretell.data.options import MAX_HORIZON
 
 EXAMPLE = "Example: foretell serve models/ --listen 0.0.0.0:8001"
 
@@ -23,6 +24,26 @@ def serve(
             metavar="HOST:PORT|unix:PATH", help="Where to listen; port 0 takes a free one."
         ),
     ] = "127.0.0.1:8001",
+    metrics: Annotated[
+        str,
+        typer.Option(
+            metavar="HOST:PORT|next|none",
+            help="HTTP port of metrics and the status page; next: the one after --listen's.",
+        ),
+    ] = "next",
+    log_format: Annotated[
+        Literal["text", "json"],
+        typer.Option(metavar="text|json", help="Lines for people, or JSON."),
+    ] = "text",
+    log_calls: Annotated[
+        Literal["failed", "all"], typer.Option(metavar="failed|all", help="Calls with a line.")
+    ] = "failed",
+    trace_endpoint: Annotated[
+        str,
+        typer.Option(
+            metavar="http://HOST:PORT", help="Collector to send OpenTelemetry spans to, over OTLP."
+        ),
+    ] = "",
     tls_cert: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Certificate, PEM: talk TLS. Needs --tls-key."),
@@ -69,6 +90,15 @@ def serve(
         int,
         typer.Option(metavar="MIB", min=1, max=2047, help="Largest request and answer, in MiB."),
     ] = 64,
+    max_series: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Most series of a request to a forecaster.")
+    ] = 10_000,
+    max_steps: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Most rows of a series.")
+    ] = 1_000_000,
+    max_horizon: Annotated[
+        int, typer.Option(metavar="STEPS", min=1, max=MAX_HORIZON, help="Most steps ahead.")
+    ] = MAX_HORIZON,
     max_sentences: Annotated[
         int, typer.Option(metavar="N", min=1, help="Most sentences of a request to a translator.")
     ] = 1024,
@@ -92,7 +122,8 @@ def serve(
     """Serve models over gRPC until SIGTERM or Ctrl-C.
 
     Of each model the newest good version is served. foretell.v1, grpc.health.v1 and reflection
-    answer on one port. The log goes to standard error.
+    answer on one port; metrics for Prometheus and a status page on another one over HTTP. The log
+    goes to standard error.
     """
     from foretell.server.repository import ModelControl
     from foretell.server.security import SecurityOptions
@@ -101,6 +132,10 @@ def serve(
     serve_models(
         models,
         listen,
+        metrics=metrics,
+        log_format=log_format,
+        log_calls=log_calls,
+        trace_endpoint=trace_endpoint,
         security=SecurityOptions(
             tls_cert=tls_cert,
             tls_key=tls_key,
@@ -114,6 +149,9 @@ def serve(
         workers=workers,
         instances=instances,
         max_message_bytes=max_message_mib * 1024 * 1024,
+        max_series=max_series,
+        max_steps=max_steps,
+        max_horizon=max_horizon,
         max_sentences=max_sentences,
         max_characters=max_characters,
         max_beam_size=max_beam_size,

@@ -31,6 +31,7 @@ from foretell.server.model_health import ModelHealth
 from foretell.server.model_states import read_states
 from foretell.server.models_service import ModelsService
 from foretell.server.options import ServerOptions
+from foretell.server.peers import Peers
 from foretell.server.repository import Repository
 from foretell.server.status_port import StatusPort
 from foretell.server.telemetry import Telemetry
@@ -76,6 +77,7 @@ class Application:
         self._workers = ThreadPoolExecutor(options.instances, thread_name_prefix="model")
         self._drain = Drain()
         self._is_stopping = False
+        self._telling: asyncio.Task[None] | None = None
         self.status = (
             StatusPort(
                 options.metrics,
@@ -133,6 +135,9 @@ class Application:
         self.address = bind(
             self._server, options.listen, self._credentials, shared=options.workers > 1
         )
+        if options.counts_folder is not None:
+            peers = Peers(options.counts_folder, options.worker, repository.observer)
+            self._telling = asyncio.create_task(peers.keep_telling())
         if self.status is not None:
             await self.status.start(self.address, shared=options.workers > 1)
         await self._health.start()
@@ -154,6 +159,8 @@ class Application:
         is_clean = await self._drain.finish(self._options.grace_s, hurry)
         await self._server.stop(_FLUSH_S)
         is_idle = await asyncio.to_thread(self._repository.stop, _FLUSH_S)
+        if self._telling is not None:
+            self._telling.cancel()
         if self.status is not None:
             await self.status.stop()
         await asyncio.to_thread(self._tracing.stop)

@@ -94,10 +94,7 @@ class CallStatistics:
 
     def all(self) -> list[MethodStatistics]:
         """Every method that was ever called, by service and name."""
-        found: dict[Method, MethodStatistics] = {}
-        for one in [*self.own(), *self.read_peers()]:
-            found[one.method] = one + found[one.method] if one.method in found else one
-        return [found[method] for method in sorted(found)]
+        return add_by_method([*self.own(), *self.read_peers()])
 
     def own(self) -> list[MethodStatistics]:
         """What `all` tells, of this process alone."""
@@ -108,6 +105,14 @@ class CallStatistics:
                 )
                 for method, tally in sorted(self._tallies.items())
             ]
+
+
+def add_by_method(parts: Iterable[MethodStatistics]) -> list[MethodStatistics]:
+    """Add up what several processes tell, by service and name."""
+    found: dict[Method, MethodStatistics] = {}
+    for one in parts:
+        found[one.method] = one + found[one.method] if one.method in found else one
+    return [found[method] for method in sorted(found)]
 
 
 class _Tally:

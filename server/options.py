@@ -1,8 +1,10 @@
 """How a server serves: address, instances, and the limits that protect it."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from foretell.data.errors import OptionError
+from foretell.data.options import MAX_HORIZON
 from foretell.data.translation import LARGEST_BEAM
 from foretell.server.listen import is_unix
 from foretell.server.security import SecurityOptions
@@ -23,10 +25,15 @@ class ServerOptions:
         security: Who may reach and ask it.
         workers: Processes that share the address, each with models of its own.
         worker: Number of this process among them, from 0.
+        counts_folder: Where these processes tell each other what they counted; None where there is
+            but one.
         instances: Batches that are computed at a time; more wait. Each may use all of a model's
             threads.
         max_message_bytes: Largest request and largest answer. Memory for messages is at most about
             this times twice the number of requests in work.
+        max_series: Most series of one request.
+        max_steps: Most rows of one series, and of its known future.
+        max_horizon: Most steps ahead.
         max_sentences: Most sentences, or pairs to be scored, of one request.
         max_characters: Most characters of one sentence, and of all texts of one set of options.
         max_beam_size: Largest beam.
@@ -41,8 +48,12 @@ class ServerOptions:
     security: SecurityOptions = field(default_factory=SecurityOptions)
     workers: int = 1
     worker: int = 0
+    counts_folder: Path | None = None
     instances: int = 2
     max_message_bytes: int = 64 * MIB
+    max_series: int = 10_000
+    max_steps: int = 1_000_000
+    max_horizon: int = MAX_HORIZON
     max_sentences: int = 1024
     max_characters: int = 100_000
     max_beam_size: int = LARGEST_BEAM
@@ -59,6 +70,9 @@ class ServerOptions:
                 f"{2048 * MIB - 1:,}."
             )
         limits = {
+            "max_series": (self.max_series, _LARGEST),
+            "max_steps": (self.max_steps, _LARGEST),
+            "max_horizon": (self.max_horizon, MAX_HORIZON),
             "max_sentences": (self.max_sentences, _LARGEST),
             "max_characters": (self.max_characters, _LARGEST),
             "max_beam_size": (self.max_beam_size, LARGEST_BEAM),

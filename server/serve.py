@@ -4,11 +4,14 @@ import logging
 import os
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from foretell.data.errors import OptionError
+from foretell.data.options import MAX_HORIZON
 from foretell.data.translation import LARGEST_BEAM
 from foretell.server.application import Ending
 from foretell.server.certificates import server_credentials
@@ -42,6 +45,9 @@ def serve(
     workers: int = 1,
     instances: int = 2,
     max_message_bytes: int = 64 * MIB,
+    max_series: int = 10_000,
+    max_steps: int = 1_000_000,
+    max_horizon: int = MAX_HORIZON,
     max_sentences: int = 1024,
     max_characters: int = 100_000,
     max_beam_size: int = LARGEST_BEAM,
@@ -71,6 +77,9 @@ def serve(
         workers: Processes that share the address, each with models of its own.
         instances: Batches that are computed at a time, in each of them.
         max_message_bytes: Largest request and largest answer.
+        max_series: Most series of one request to a forecaster.
+        max_steps: Most rows of one series.
+        max_horizon: Most steps ahead.
         max_sentences: Most sentences of one request to a translator.
         max_characters: Most characters of one sentence.
         max_beam_size: Largest beam.
@@ -95,6 +104,9 @@ def serve(
         workers=workers,
         instances=instances,
         max_message_bytes=max_message_bytes,
+        max_series=max_series,
+        max_steps=max_steps,
+        max_horizon=max_horizon,
         max_sentences=max_sentences,
         max_characters=max_characters,
         max_beam_size=max_beam_size,
@@ -143,19 +155,31 @@ def _serve_workers(
     models: _Models, options: ServerOptions, on_listening: Callable[[str], None] | None
 ) -> Ending:
     holder, address = hold_port(options.listen)
+    with ExitStack() as held:
+        held.enter_context(holder)
+        shared = replace(options, listen=address)
+        if options.metrics:
+            metrics_holder, metrics = hold_port(options.metrics)
+            held.enter_context(metrics_holder)
+            folder = held.enter_context(TemporaryDirectory(prefix="foretell-"))
+            shared = replace(shared, metrics=metrics, counts_folder=Path(folder))
+        return _supervise(models, shared, on_listening)
 
+
+def _supervise(
+    models: _Models, options: ServerOptions, on_listening: Callable[[str], None] | None
+) -> Ending:
     def serve(number: int, orders: int, tell: Callable[[str], None]) -> int:
-        own = replace(options, listen=address, worker=number)
+        own = replace(options, worker=number)
         return _code(_serve_alone(models, own, on_orders(orders), tell))
 
     def listening() -> None:
-        _log.info("listening on %s with %d workers", address, options.workers)
+        _log.info("listening on %s with %d workers", options.listen, options.workers)
         if on_listening is not None:
-            on_listening(address)
+            on_listening(options.listen)
 
-    with holder:
-        supervisor = Supervisor(options.workers, serve, options.drain_delay_s + options.grace_s)
-        return Ending.CUT_OFF if supervisor.run(listening) else Ending.CLEAN
+    supervisor = Supervisor(options.workers, serve, options.drain_delay_s + options.grace_s)
+    return Ending.CUT_OFF if supervisor.run(listening) else Ending.CLEAN
 
 
 def _code(ending: Ending) -> int:

@@ -113,7 +113,8 @@ class Statistics:
         with self._lock:
             key = (model, version) if (model, version) in self._tallies else OTHER
             own = self._tallies[key].read(*key)
-        return add_all([own, *(one for one in self.read_peers() if (one.name, one.version) == key)])
+        peers = [one for one in self.read_peers() if (one.name, one.version) == key]
+        return add_by_version([own, *peers])[0]
 
     @staticmethod
     def empty(model: str, version: int) -> ModelStatistics:
@@ -122,11 +123,7 @@ class Statistics:
 
     def all(self) -> list[ModelStatistics]:
         """What each loaded version did, by name and version; "other" last, if it has anything."""
-        found: dict[tuple[str, int], list[ModelStatistics]] = {}
-        for one in [*self.own(), *self.read_peers()]:
-            found.setdefault((one.name, one.version), []).append(one)
-        keys = sorted(found, key=lambda key: (key == OTHER, key))
-        return [add_all(found[key]) for key in keys]
+        return add_by_version([*self.own(), *self.read_peers()])
 
     def own(self) -> list[ModelStatistics]:
         """What `all` tells, of this process alone."""
@@ -222,8 +219,16 @@ class Statistics:
         return tally
 
 
-def add_all(parts: Sequence[ModelStatistics]) -> ModelStatistics:
-    """Add up what several processes tell of one version; there is at least one."""
+def add_by_version(parts: Iterable[ModelStatistics]) -> list[ModelStatistics]:
+    """Add up what several processes tell, in the order of `Statistics.all`."""
+    found: dict[tuple[str, int], list[ModelStatistics]] = {}
+    for one in parts:
+        found.setdefault((one.name, one.version), []).append(one)
+    keys = sorted(found, key=lambda key: (key == OTHER, key))
+    return [_add_all(found[key]) for key in keys]
+
+
+def _add_all(parts: Sequence[ModelStatistics]) -> ModelStatistics:
     if len(parts) == 1:
         return parts[0]
     sums: dict[str, object] = {}

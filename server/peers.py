@@ -1,0 +1,115 @@
+"""What several processes of one server counted, told by each as if it were one.
+
+Any of them may be asked for metrics or statistics, as any may be asked for an answer. So each
+writes what it counted into a folder, again and again, and reads there what the others did. A
+process that takes the place of one that died goes on from its counts, so none of them ever falls.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import pickle
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from foretell.server.call_statistics import MethodStatistics, add_by_method
+from foretell.server.observing import Observer
+from foretell.server.statistics import ModelStatistics, add_by_version
+
+_STEP_S = 1.0  # between two writings: so old is what one process knows of the others
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What a process tells of itself and of those whose place it has."""
+
+    process: int = 0
+    models: tuple[ModelStatistics, ...] = ()
+    methods: tuple[MethodStatistics, ...] = ()
+
+
+class Peers:
+    """Lets an observer's numbers be those of all processes that share a folder."""
+
+    def __init__(self, folder: Path, worker: int, observer: Observer) -> None:
+        """Add the numbers of the others from now on.
+
+        Args:
+            folder: Of the processes of this server, and of nobody else: it is read by unpickling.
+            worker: Number of this process among them; one that died may have had it before.
+            observer: Of this process.
+        """
+        self._folder = folder
+        self._file = folder / f"{worker}.counts"
+        self._observer = observer
+        self._inherited = _read(self._file)
+        observer.statistics.read_peers = self._models
+        observer.calls.read_peers = self._methods
+
+    async def keep_telling(self) -> None:
+        """Write again and again, until cancelled; then once more."""
+        try:
+            while True:
+                await asyncio.to_thread(self.tell)
+                await asyncio.sleep(_STEP_S)
+        finally:
+            self.tell()
+
+    def tell(self) -> None:
+        """Write what this process counted, for the others."""
+        own, calls = self._observer.statistics.own(), self._observer.calls.own()
+        told = _Told(
+            os.getpid(),
+            tuple(add_by_version([*own, *_of_the_dead(self._inherited.models, own)])),
+            tuple(add_by_method([*calls, *self._inherited.methods])),
+        )
+        draft = self._file.with_suffix(".draft")
+        try:
+            draft.write_bytes(pickle.dumps(told))
+            draft.replace(self._file)
+        except OSError as error:  # a full disk must not end the server
+            _log.warning("what this process counted can't be told to the others: %s", error)
+
+    def _others(self) -> list[_Told]:
+        return [_read(path) for path in self._folder.glob("*.counts") if path != self._file]
+
+    def _models(self) -> list[ModelStatistics]:
+        own = self._observer.statistics.own()
+        found = _of_the_dead(self._inherited.models, own)
+        for told in self._others():
+            found += told.models if _is_alive(told.process) else _of_the_dead(told.models, own)
+        return found
+
+    def _methods(self) -> list[MethodStatistics]:
+        return [one for told in [self._inherited, *self._others()] for one in told.methods]
+
+
+def _of_the_dead(
+    models: Iterable[ModelStatistics], loaded: Iterable[ModelStatistics]
+) -> list[ModelStatistics]:
+    """What counts of a process that is gone: its versions that others have, and no work."""
+    names = {(one.name, one.version) for one in loaded}
+    return [
+        replace(one, in_work=0, waiting=0) for one in models if (one.name, one.version) in names
+    ]
+
+
+def _read(file: Path) -> _Told:
+    with contextlib.suppress(OSError):
+        told = pickle.loads(file.read_bytes())
+        if isinstance(told, _Told):
+            return told
+    return _Told()
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
