@@ -80,7 +80,14 @@ class ForecastCall:
         All ask for one version: no table is answered by two when the server changes its model.
         """
         options = self._question.options
-        for span in cut(self._rows, self._texts, self._future, options, self._chunk_bytes):
+        for span in cut(
+            self._rows,
+            self._texts,
+            self._future,
+            options,
+            self._chunk_bytes,
+            most=self._model.max_series or len(self._texts),
+        ):
             request = write_request(
                 self._rows, self._texts, span, self._future, options, self._spec
             )

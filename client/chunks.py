@@ -22,6 +22,8 @@ def cut(
     future: Rows | None,
     options: ForecastOptions,
     chunk_bytes: int,
+    *,
+    most: int,
 ) -> Iterator[Span]:
     """Cut the series into spans, in order, each as long as request and answer stay within the size.
 
@@ -33,6 +35,7 @@ def cut(
         future: Known-future rows, series by series as in `rows`.
         options: Horizon and levels, which make the size of the answer.
         chunk_bytes: Size to stay within.
+        most: Series of a span.
     """
     fixed = np.array([len(text.encode()) for text in texts], np.int64) + _SERIES_BYTES
     sent = fixed + np.diff(rows.indptr) * _NUMBER_BYTES * (2 + rows.covariates.shape[1])
@@ -41,7 +44,7 @@ def cut(
         sent += fixed + np.diff(future.indptr) * _NUMBER_BYTES * (1 + future.covariates.shape[1])
     numbers = options.horizon * _NUMBER_BYTES * (2 + len(options.quantile_levels))
     answered = fixed + max(numbers, _REASON_BYTES)
-    return spans(sent, answered, chunk_bytes, most=len(texts))
+    return spans(sent, answered, chunk_bytes, most=most)
 
 
 def spans(sent: np.ndarray, answered: np.ndarray, chunk_bytes: int, *, most: int) -> Iterator[Span]:

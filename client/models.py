@@ -49,6 +49,9 @@ class ModelInfo:
         translator: What a translator was trained for; else None.
         manifest: The bundle's manifest: training data and metrics, tool versions, hashes.
         max_message_bytes: Largest message that the server takes and sends.
+        max_series: Series that the server takes in a request to a forecaster; else 0.
+        max_steps: Rows that it takes in a series; else 0.
+        max_horizon: Steps ahead that it takes; else 0.
         max_sentences: Sentences that the server takes in a request to a translator; else 0.
         max_characters: Characters that it takes in a sentence; else 0.
         max_beam_size: Largest beam that it takes; else 0.
@@ -63,6 +66,9 @@ class ModelInfo:
     translator: TranslatorSpec | None
     manifest: dict[str, Any] = field(repr=False)  # of thousands of characters
     max_message_bytes: int
+    max_series: int
+    max_steps: int
+    max_horizon: int
     max_sentences: int
     max_characters: int
     max_beam_size: int
@@ -102,7 +108,7 @@ def read_statuses(response: ListModelsResponse) -> list[ModelStatus]:
 
 def read_description(description: ModelDescription) -> ModelInfo:
     """Unpack a model's description."""
-    limits = description.translator
+    forecaster, translator = description.forecaster, description.translator
     return ModelInfo(
         name=description.name,
         version=description.version,
@@ -117,9 +123,12 @@ def read_description(description: ModelDescription) -> ModelInfo:
         ),
         manifest=json.loads(description.manifest_json),
         max_message_bytes=description.max_message_bytes,
-        max_sentences=limits.max_sentences,
-        max_characters=limits.max_characters,
-        max_beam_size=limits.max_beam_size,
+        max_series=forecaster.max_series,
+        max_steps=forecaster.max_steps,
+        max_horizon=forecaster.max_horizon,
+        max_sentences=translator.max_sentences,
+        max_characters=translator.max_characters,
+        max_beam_size=translator.max_beam_size,
     )
 
 

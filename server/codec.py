@@ -12,7 +12,7 @@ import pandas as pd
 
 from foretell.data.bundle import ForecasterSpec
 from foretell.data.errors import FrequencyError, OptionError, Refusal, TableError
-from foretell.data.options import DEFAULT_QUANTILE_LEVELS, ForecastOptions
+from foretell.data.options import DEFAULT_QUANTILE_LEVELS, MAX_HORIZON, ForecastOptions
 from foretell.data.panel import PanelForecast, Rows, StampKind
 from foretell.data.zones import check_zone
 from foretell.protos.arrays import (
@@ -32,8 +32,10 @@ from foretell.protos.v1.forecaster_pb2 import (
     SeriesError,
 )
 from foretell.server.errors import RequestError
+from foretell.server.options import ServerOptions
 from foretell.server.screening import screen, screen_future
 
+_DEFAULT_LIMITS = ServerOptions()
 _SHOWN = 5  # ids or names that a message lists before it says "..."
 
 
@@ -52,23 +54,29 @@ class ForecastTask:
     options: ForecastOptions
 
 
-def read_request(request: ForecastRequest, spec: ForecasterSpec) -> ForecastTask:
-    """Check a request whole and unpack it.
+def read_request(
+    request: ForecastRequest, spec: ForecasterSpec, limits: ServerOptions = _DEFAULT_LIMITS
+) -> ForecastTask:
+    """Check a request whole and unpack it; a series that is too long is refused alone.
 
     Args:
         request: As it came.
         spec: The model's, which says what covariates there must be.
+        limits: What the server takes.
 
     Raises:
         RequestError: Something doesn't fit; all of it is listed.
     """
-    problems: list[str] = []
+    # Before anything is unpacked: what is too much must not fill the memory first.
+    problems = _limit_problems(request, limits)
+    if problems:
+        raise RequestError(problems)
     options = _read_options(request, problems)
     rows = _read_history(request.history, spec, problems)
-    future = _read_future(request, spec, problems)
+    future = _read_future(request, spec, limits, problems)
     if options is None or rows is None or problems:
         raise RequestError(problems)
-    return ForecastTask(screen(rows, spec), future, options)
+    return ForecastTask(screen(rows, spec, limits.max_steps), future, options)
 
 
 def answer_bytes(num_series: int, options: ForecastOptions) -> int:
@@ -106,6 +114,26 @@ def write_answer(answer: PanelForecast, rows: Rows, *, raw: bool) -> ForecastRes
         ],
         warnings=answer.warnings,
     )
+
+
+def _limit_problems(request: ForecastRequest, limits: ServerOptions) -> list[str]:
+    counts = {
+        "history.ids": len(request.history.ids),
+        "future.ids": len(request.future.ids),
+        "future.unread": len(request.future.unread),
+    }
+    problems = [
+        f"{name} has {count:,} series; this server takes at most {limits.max_series:,} "
+        "(--max-series). Send several requests."
+        for name, count in counts.items()
+        if count > limits.max_series
+    ]
+    if limits.max_horizon < request.horizon <= MAX_HORIZON:
+        problems.append(
+            f"horizon is {request.horizon:,}; this server takes at most {limits.max_horizon:,} "
+            "(--max-horizon). Ask for fewer steps."
+        )
+    return problems
 
 
 def _read_options(request: ForecastRequest, problems: list[str]) -> ForecastOptions | None:
@@ -156,7 +184,7 @@ def _read_history(history: History, spec: ForecasterSpec, problems: list[str]) -
 
 
 def _read_future(
-    request: ForecastRequest, spec: ForecasterSpec, problems: list[str]
+    request: ForecastRequest, spec: ForecasterSpec, limits: ServerOptions, problems: list[str]
 ) -> Rows | None:
     future, names = request.future, spec.future_covariates
     if not names and not request.HasField("future"):
@@ -189,6 +217,7 @@ def _read_future(
             positions=np.arange(len(future.ids)),
         ),
         spec,
+        limits.max_steps,
     )
     return replace(rows, refusals=(*rows.refusals, *unread))
 

@@ -68,7 +68,7 @@ class ForecasterService(ForecasterServicer):
             return response
 
     def _read(self, request: ForecastRequest, spec: ForecasterSpec) -> ForecastTask:
-        task = read_request(request, spec)
+        task = read_request(request, spec, self._options)
         self._check_size(answer_bytes(len(task.rows.ids), task.options))
         return task
 

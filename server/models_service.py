@@ -93,12 +93,12 @@ def _describe(model: Model, options: ServerOptions) -> ModelDescription:
         provider=model.served.provider,
         manifest_json=manifest.to_json(),
         max_message_bytes=options.max_message_bytes,
-        forecaster=None if forecaster is None else _describe_forecaster(forecaster),
+        forecaster=None if forecaster is None else _describe_forecaster(forecaster, options),
         translator=None if translator is None else _describe_translator(translator, options),
     )
 
 
-def _describe_forecaster(spec: ForecasterSpec) -> ForecasterDescription:
+def _describe_forecaster(spec: ForecasterSpec, options: ServerOptions) -> ForecasterDescription:
     return ForecasterDescription(
         context_length=spec.context_length,
         patch_length=spec.patch_length,
@@ -109,6 +109,9 @@ def _describe_forecaster(spec: ForecasterSpec) -> ForecasterDescription:
         future_covariates=spec.future_covariates,
         past_covariates=spec.past_covariates,
         static=spec.static,
+        max_series=options.max_series,
+        max_steps=options.max_steps,
+        max_horizon=options.max_horizon,
     )
 
 

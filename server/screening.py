@@ -15,8 +15,13 @@ from foretell.data.values import LARGEST_VALUE
 _NO_STAMP = np.iinfo(np.int64).min  # pandas reads it as NaT
 
 
-def screen(rows: Rows, spec: ForecasterSpec) -> Rows:
+def screen(rows: Rows, spec: ForecasterSpec, max_steps: int) -> Rows:
     """Take out series without rows, with infinite or huge values, or with impossible stamps.
+
+    Args:
+        rows: Of the past.
+        spec: The model's.
+        max_steps: Most rows of a series; one with more is taken out too.
 
     Returns:
         The rows of the other series; a refusal with the first reason for each series taken out.
@@ -24,17 +29,28 @@ def screen(rows: Rows, spec: ForecasterSpec) -> Rows:
     reasons: dict[int, str] = {}
     for series in np.flatnonzero(np.diff(rows.indptr) == 0).tolist():
         reasons[series] = "it has no rows; give it at least one."
+    _refuse_long(rows, max_steps, reasons)
     _refuse_values(rows.target, "target", rows.indptr, reasons)
     _refuse_static(rows.static, spec.static, reasons)
     _refuse_rows(rows, (*spec.future_covariates, *spec.past_covariates), reasons)
     return _without(rows, reasons)
 
 
-def screen_future(rows: Rows, spec: ForecasterSpec) -> Rows:
+def screen_future(rows: Rows, spec: ForecasterSpec, max_steps: int) -> Rows:
     """Do the same for the rows of known-future covariates, where a series may have none."""
     reasons: dict[int, str] = {}
+    _refuse_long(rows, max_steps, reasons)
     _refuse_rows(rows, spec.future_covariates, reasons)
     return _without(rows, reasons)
+
+
+def _refuse_long(rows: Rows, max_steps: int, reasons: dict[int, str]) -> None:
+    lengths = np.diff(rows.indptr)
+    for series in np.flatnonzero(lengths > max_steps).tolist():
+        reasons[series] = (
+            f"it has {lengths[series]:,} rows; this server takes at most {max_steps:,} of a series "
+            "(--max-steps). Send the last ones."
+        )
 
 
 def _refuse_rows(rows: Rows, names: tuple[str, ...], reasons: dict[int, str]) -> None:

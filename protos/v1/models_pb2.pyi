@@ -86,7 +86,7 @@ class ModelDescription(_message.Message):
     def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., kind: _Optional[str] = ..., precision: _Optional[str] = ..., provider: _Optional[str] = ..., forecaster: _Optional[_Union[ForecasterDescription, _Mapping]] = ..., manifest_json: _Optional[str] = ..., max_message_bytes: _Optional[int] = ..., translator: _Optional[_Union[TranslatorDescription, _Mapping]] = ...) -> None: ...
 
 class ForecasterDescription(_message.Message):
-    __slots__ = ("context_length", "patch_length", "horizon", "frequency", "season_length", "quantile_levels", "future_covariates", "past_covariates", "static")
+    __slots__ = ("context_length", "patch_length", "horizon", "frequency", "season_length", "quantile_levels", "future_covariates", "past_covariates", "static", "max_series", "max_steps", "max_horizon")
     CONTEXT_LENGTH_FIELD_NUMBER: _ClassVar[int]
     PATCH_LENGTH_FIELD_NUMBER: _ClassVar[int]
     HORIZON_FIELD_NUMBER: _ClassVar[int]
@@ -96,6 +96,9 @@ class ForecasterDescription(_message.Message):
     FUTURE_COVARIATES_FIELD_NUMBER: _ClassVar[int]
     PAST_COVARIATES_FIELD_NUMBER: _ClassVar[int]
     STATIC_FIELD_NUMBER: _ClassVar[int]
+    MAX_SERIES_FIELD_NUMBER: _ClassVar[int]
+    MAX_STEPS_FIELD_NUMBER: _ClassVar[int]
+    MAX_HORIZON_FIELD_NUMBER: _ClassVar[int]
     context_length: int
     patch_length: int
     horizon: int
@@ -105,7 +108,10 @@ class ForecasterDescription(_message.Message):
     future_covariates: _containers.RepeatedScalarFieldContainer[str]
     past_covariates: _containers.RepeatedScalarFieldContainer[str]
     static: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, context_length: _Optional[int] = ..., patch_length: _Optional[int] = ..., horizon: _Optional[int] = ..., frequency: _Optional[str] = ..., season_length: _Optional[int] = ..., quantile_levels: _Optional[_Iterable[float]] = ..., future_covariates: _Optional[_Iterable[str]] = ..., past_covariates: _Optional[_Iterable[str]] = ..., static: _Optional[_Iterable[str]] = ...) -> None: ...
+    max_series: int
+    max_steps: int
+    max_horizon: int
+    def __init__(self, context_length: _Optional[int] = ..., patch_length: _Optional[int] = ..., horizon: _Optional[int] = ..., frequency: _Optional[str] = ..., season_length: _Optional[int] = ..., quantile_levels: _Optional[_Iterable[float]] = ..., future_covariates: _Optional[_Iterable[str]] = ..., past_covariates: _Optional[_Iterable[str]] = ..., static: _Optional[_Iterable[str]] = ..., max_series: _Optional[int] = ..., max_steps: _Optional[int] = ..., max_horizon: _Optional[int] = ...) -> None: ...
 
 class TranslatorDescription(_message.Message):
     __slots__ = ("arch", "vocab_size", "max_source_length", "max_target_length", "src_language", "tgt_language", "has_attention", "max_sentences", "max_characters", "max_beam_size")

@@ -36,13 +36,17 @@ def make_rows(lengths, num_covariates=0, ids=None):
     lengths=st.lists(st.integers(1, 60), max_size=40),
     horizon=st.integers(1, 60),
     chunk_bytes=st.integers(1, 20_000),
+    most=st.integers(1, 50),
 )
-def test_spans_cover_every_series_once_and_stay_within_the_size(lengths, horizon, chunk_bytes):
+def test_spans_cover_every_series_once_and_stay_within_their_limits(
+    lengths, horizon, chunk_bytes, most
+):
     rows, options = make_rows(lengths), ForecastOptions(horizon=horizon)
     texts = [str(name) for name in rows.ids]
-    spans = list(cut(rows, texts, None, options, chunk_bytes))
+    spans = list(cut(rows, texts, None, options, chunk_bytes, most=most))
     assert [i for span in spans for i in range(span.start, span.stop)] == list(range(len(lengths)))
     for span in spans:
+        assert span.stop - span.start <= most
         sent = sum(64 + len(texts[i]) + 16 * lengths[i] for i in range(span.start, span.stop))
         answered = sum(
             64 + len(texts[i]) + max(40 * horizon, 400) for i in range(span.start, span.stop)
@@ -52,7 +56,8 @@ def test_spans_cover_every_series_once_and_stay_within_the_size(lengths, horizon
 
 def test_spans_are_as_long_as_the_size_allows():
     rows = make_rows([10] * 100)
-    spans = list(cut(rows, ["x"] * 100, None, ForecastOptions(horizon=1), 465 * 10))
+    options = ForecastOptions(horizon=1)
+    spans = list(cut(rows, ["x"] * 100, None, options, 465 * 10, most=100))
     assert [span.stop - span.start for span in spans] == [10] * 10
 
 
