@@ -1,55 +1,20 @@
 """A server process from start to end: how it starts, how it refuses to, how it stops."""
 
-import re
+import runpy
 import signal
-import subprocess
-import sys
 import threading
-import time
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import grpc
 import pytest
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
 
-NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
-
-# Serves a fake model through the real `serve`, as the command line does.
-PROGRAM = """
-import runpy, sys
-import foretell.server.serve as module
-from foretell.data.errors import ForetellError
-fake, models, listen, delay_s, grace_s = sys.argv[1:]
-Fake = runpy.run_path(fake)["FakeForecaster"]
-module.load_warm = lambda path, device, threads: Fake(delay_s=float(delay_s))
-try:
-    module.serve(models, listen, instances=4, drain_delay_s=0, grace_s=float(grace_s))
-except ForetellError as error:
-    sys.exit(f"error: {error}")
-"""
-
-
-class Server:
-    """A running server process; `address` once it listens, `log` so far."""
-
-    def __init__(self, process):
-        self.process = process
-        self.log = ""
-        self.address = None
-        while self.address is None:
-            line = process.stderr.readline()
-            self.log += line
-            assert line, self.log
-            if match := re.search(r"listening on (\S+)", line):
-                self.address = match[1]
-
-    def end(self, timeout_s=20):
-        """Wait for the process; its exit code."""
-        self.log += self.process.communicate(timeout=timeout_s)[1]
-        return self.process.returncode
+PROCESSES = runpy.run_path(str(Path(__file__).with_name("server_process.py")))
+ServerProcess = PROCESSES["ServerProcess"]
+NOT_SERVING, SERVING = PROCESSES["NOT_SERVING"], PROCESSES["SERVING"]
+wait_for_health, watch_health = PROCESSES["wait_for_health"], PROCESSES["watch_health"]
 
 
 @pytest.fixture
@@ -60,28 +25,15 @@ def models(tmp_path):
 
 @pytest.fixture
 def start(models):
-    @contextmanager
-    def start(delay_s=0.0, grace_s=10.0, listen="127.0.0.1:0"):
-        fake = Path(__file__).with_name("fake_forecaster.py")
-        command = [sys.executable, "-c", PROGRAM, fake, models, listen, delay_s, grace_s]
-        with subprocess.Popen(
-            [str(part) for part in command], stderr=subprocess.PIPE, text=True
-        ) as process:
-            try:
-                yield process
-            finally:
-                process.kill()
-
-    return start
+    return partial(ServerProcess, models)
 
 
 class Calls:
     """Calls under way, each in a thread of its own."""
 
-    def __init__(self, address, request, count):
+    def __init__(self, channel, request, count):
         self.outcomes = [None] * count
-        self.channel = grpc.insecure_channel(address)
-        self.stub = ForecasterStub(self.channel)
+        self.stub = ForecasterStub(channel)
         self.threads = [
             threading.Thread(target=self._call, args=(i, request)) for i in range(count)
         ]
@@ -90,37 +42,32 @@ class Calls:
 
     def _call(self, at, request):
         try:
-            self.outcomes[at] = self.stub.Forecast(request, timeout=30)
+            self.outcomes[at] = self.stub.Forecast(request, timeout=120, wait_for_ready=True)
         except grpc.RpcError as error:
             self.outcomes[at] = error
 
     def join(self):
         for thread in self.threads:
             thread.join()
-        self.channel.close()
         return self.outcomes
 
 
-def health(address, service=""):
-    with grpc.insecure_channel(address) as channel:
-        request = health_pb2.HealthCheckRequest(service=service)
-        return health_pb2_grpc.HealthStub(channel).Check(request, timeout=5).status
+@pytest.fixture
+def request_of_a(make_request):
+    return make_request({"a": [1, 2]})
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_lets_the_calls_in_work_finish(start, make_request, number):
+def test_a_signal_lets_the_calls_in_work_finish(start, request_of_a, number):
     """A rolling restart must lose no request: those in work finish, new ones go elsewhere."""
-    request = make_request({"a": [1, 2]})
-    with start(delay_s=1.5) as process:
-        server = Server(process)
-        calls = Calls(server.address, request, 4)
-        time.sleep(0.5)
-        process.send_signal(number)
-        time.sleep(0.3)
-        assert health(server.address) == NOT_SERVING
-        assert health(server.address, "demand") == NOT_SERVING
+    with start(delay_s=3.0) as server, grpc.insecure_channel(server.wait_until_it_listens()) as to:
+        calls = Calls(to, request_of_a, 4)
+        server.wait_for("computing", 4)
+        server.signal(number)
+        wait_for_health(to, NOT_SERVING)
+        wait_for_health(to, NOT_SERVING, "demand")
         with pytest.raises(grpc.RpcError, match="the server is stopping") as caught:
-            calls.stub.Forecast(request, timeout=5)
+            calls.stub.Forecast(request_of_a, timeout=30)
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
         outcomes = calls.join()
         assert server.end() == 0
@@ -129,72 +76,101 @@ def test_a_signal_lets_the_calls_in_work_finish(start, make_request, number):
     assert "stopped" in server.log
 
 
+def test_new_calls_are_answered_until_everybody_knows(start, request_of_a):
+    """A load balancer sends calls for some seconds more: it hears of the end by health alone."""
+    with (
+        start(drain_delay_s=100.0) as server,
+        grpc.insecure_channel(server.wait_until_it_listens()) as to,
+    ):
+        server.signal()
+        wait_for_health(to, NOT_SERVING)
+        assert ForecasterStub(to).Forecast(request_of_a, timeout=60).model == "demand"
+        server.signal()  # a second one ends the delay, and nothing is in work
+        assert server.end() == 0
+    assert "new requests are answered for 100 s more" in server.log
+
+
+def test_an_interruption_by_hand_has_no_delay(start):
+    with start(drain_delay_s=1000.0) as server:
+        server.wait_until_it_listens()
+        server.signal(signal.SIGINT)
+        assert server.end() == 0
+
+
+def test_a_delay_ends_by_itself(start):
+    with start(drain_delay_s=0.5) as server:
+        server.wait_until_it_listens()
+        server.signal()
+        assert server.end() == 0
+
+
 def test_a_health_watcher_hears_the_news_and_holds_nothing_up(start):
-    with start() as process:
-        server = Server(process)
-        with grpc.insecure_channel(server.address) as channel:
-            watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
-            assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
-            process.send_signal(signal.SIGTERM)
-            assert next(watch).status == NOT_SERVING
-            assert server.end(timeout_s=5) == 0
+    with start() as server, grpc.insecure_channel(server.wait_until_it_listens()) as channel:
+        watch = watch_health(channel)
+        assert next(watch) == SERVING
+        server.signal()
+        assert next(watch) == NOT_SERVING
+        assert server.end() == 0
 
 
-def test_what_nobody_waits_for_holds_nothing_up(start, make_request):
-    with start(delay_s=20) as process:
-        server = Server(process)
-        with grpc.insecure_channel(server.address) as channel, pytest.raises(grpc.RpcError):
-            ForecasterStub(channel).Forecast(make_request({"a": [1, 2]}), timeout=0.5)
-        process.send_signal(signal.SIGTERM)
-        assert server.end(timeout_s=8) == 0
+def test_what_nobody_waits_for_holds_nothing_up(start, request_of_a):
+    with (
+        start(delay_s=1000) as server,
+        grpc.insecure_channel(server.wait_until_it_listens()) as channel,
+    ):
+        call = ForecasterStub(channel).Forecast.future(request_of_a)
+        server.wait_for("computing")
+        call.cancel()
+        server.signal()
+        assert server.end() == 0
     assert "nobody waits for what is still being computed" in server.log
 
 
 @pytest.mark.parametrize("how", ["second signal", "grace over"])
-def test_who_can_not_wait_cuts_the_rest_off(start, make_request, how):
-    grace_s = 0.5 if how == "grace over" else 30.0
-    with start(delay_s=20, grace_s=grace_s) as process:
-        server = Server(process)
-        calls = Calls(server.address, make_request({"a": [1, 2]}), 2)
-        time.sleep(0.5)
-        process.send_signal(signal.SIGTERM)
+def test_who_can_not_wait_cuts_the_rest_off(start, request_of_a, how):
+    grace_s = 0.5 if how == "grace over" else 1000.0
+    with (
+        start(delay_s=1000, grace_s=grace_s) as server,
+        grpc.insecure_channel(server.wait_until_it_listens()) as channel,
+    ):
+        calls = Calls(channel, request_of_a, 2)
+        server.wait_for("computing", 2)
+        server.signal()
         if how == "second signal":
-            time.sleep(0.3)
-            process.send_signal(signal.SIGTERM)
+            wait_for_health(channel, NOT_SERVING)
+            server.signal()
         outcomes = calls.join()
-        assert server.end(timeout_s=5) == 1
+        assert server.end() == 1
     for outcome in outcomes:
         assert outcome.code() is grpc.StatusCode.UNAVAILABLE
         assert "the server stopped before this call was done" in outcome.details()
     assert "some requests were cut off" in server.log
 
 
-def test_a_second_server_on_a_port_is_refused_and_hurts_nobody(start, make_request):
-    with start() as first:
-        server = Server(first)
-        with start(listen=server.address) as second:
-            log = second.communicate(timeout=20)[1]
-            assert second.returncode == 1
-        port = server.address.rpartition(":")[2]
-        assert f":{port}: the port is in use" in log
-        assert "Traceback" not in log
-        with grpc.insecure_channel(server.address) as channel:
-            stub = ForecasterStub(channel)
-            for _ in range(20):
-                assert stub.Forecast(make_request({"a": [1, 2]})).model == "demand"
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_second_server_on_a_port_is_refused_and_hurts_nobody(start, request_of_a, workers):
+    with start(workers=workers) as first:
+        address = first.wait_until_it_listens()
+        for others in (1, 2):
+            with start(listen=address, workers=others) as second:
+                assert second.end() == 1
+            assert f":{address.rpartition(':')[2]}: the port is in use" in second.log
+            assert "Traceback" not in second.log
+        for _ in range(10):
+            with grpc.insecure_channel(address) as channel:
+                assert ForecasterStub(channel).Forecast(request_of_a).model == "demand"
 
 
 def test_nothing_to_serve_is_one_clear_error(start, models):
     (models / "demand/1").rmdir()
-    with start() as process:
-        log = process.communicate(timeout=20)[1]
-        assert process.returncode == 1
-    assert log == f"error: {models} holds no models; expected models/NAME/VERSION in it.\n"
+    with start() as server:
+        assert server.end() == 1
+    assert server.log == f"error: {models} holds no models; expected models/NAME/VERSION in it.\n"
 
 
 def test_the_log_names_models_and_providers(start):
-    with start() as process:
-        server = Server(process)
-        process.send_signal(signal.SIGTERM)
+    with start() as server:
+        server.wait_until_it_listens()
+        server.signal()
         assert server.end() == 0
-    assert "model=demand version=1 provider=FakeExecutionProvider" in server.log
+    assert f"model=demand version=1 provider=pid-{server.process.pid}" in server.log
