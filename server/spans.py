@@ -6,6 +6,7 @@ OTEL_EXPORTER_OTLP_HEADERS, ...) holds.
 
 import os
 import re
+import threading
 import time
 
 import grpc
@@ -20,7 +21,7 @@ from foretell.server.call_notes import CallNotes
 from foretell.server.call_statistics import Method
 from foretell.server.tracing import Headers, Tracing
 
-_FLUSH_MS = 2000
+_FLUSH_S = 2.0
 _NS = 1_000_000_000
 
 # Probes come every few seconds and would bury what is looked for.
@@ -105,5 +106,7 @@ class Spans(Tracing):
 
     def stop(self) -> None:
         """Send what is left, as far as the collector takes it within two seconds."""
-        self._provider.force_flush(_FLUSH_MS)
-        self._provider.shutdown()
+        # Neither of the library's own timeouts holds while a collector is being looked for.
+        rest = threading.Thread(target=self._provider.shutdown, daemon=True)
+        rest.start()
+        rest.join(_FLUSH_S)
