@@ -1,0 +1,176 @@
+"""The log: a line a failed call, one id through all of it, and JSON that machines can read."""
+
+import contextvars
+import json
+import logging
+import re
+import time
+
+import grpc
+import pytest
+
+from foretell.data.errors import OptionError
+from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
+from foretell.protos.v1.models_pb2 import ListModelsRequest
+from foretell.protos.v1.models_pb2_grpc import ModelsStub
+from foretell.server.call_notes import CallNotes, begin_notes
+from foretell.server.logs import CALLS, JsonLines, log_to_stderr
+from foretell.server.request_id import current_request_id, new_request_id
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+TRACEPARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
+
+
+@pytest.fixture
+def lines():
+    """What the log of the block says, as JSON; awaited as calls end after their answer is sent."""
+
+    class Lines(logging.Handler):
+        def __init__(self):
+            super().__init__()
+            self.found = []
+            self.setFormatter(JsonLines())
+
+        def emit(self, record):
+            self.found.append(json.loads(self.format(record)))
+
+        def of_calls(self):
+            return [line for line in self.found if line["logger"] == CALLS]
+
+    handler = Lines()
+    logger = logging.getLogger("foretell")
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    yield handler
+    logger.removeHandler(handler)
+    logger.setLevel(before)
+
+
+def test_every_call_has_a_line_with_all_that_is_known(
+    serving, make_forecaster, make_request, lines
+):
+    with serving(demand=make_forecaster()) as channel:
+        stub = ForecasterStub(channel)
+        stub.Forecast(make_request({"a": [1, 2]}))
+        with pytest.raises(grpc.RpcError):
+            stub.Forecast(make_request({"a": [1, 2]}, model="x"))
+    good, bad = lines.of_calls()
+    assert good["method"] == bad["method"] == "/foretell.v1.Forecaster/Forecast"
+    assert (good["code"], bad["code"]) == ("OK", "NOT_FOUND")
+    assert (good["level"], bad["level"]) == ("DEBUG", "INFO")
+    assert (good["model"], good["version"]) == ("demand", 1)
+    assert "model" not in bad  # what the caller wrote is no model's name
+    assert "there is no model 'x'" in bad["message"]
+    assert good["seconds"] > 0
+    assert good["peer"].startswith("ipv4:127.0.0.1:")
+    assert re.fullmatch("[0-9a-f]{16}", good["request_id"])
+    assert good["request_id"] != bad["request_id"]
+
+
+def test_a_fault_has_one_id_for_the_caller_and_in_every_line(
+    serving, make_forecaster, make_request, lines
+):
+    forecaster = make_forecaster(error=RuntimeError("secret"))
+    with serving(demand=forecaster) as channel, pytest.raises(grpc.RpcError) as caught:
+        ForecasterStub(channel).Forecast(make_request({"a": [1, 2]}))
+    told = caught.value.details().rpartition(" ")[2]
+    (fault,) = [line for line in lines.found if line["level"] == "ERROR"]
+    (call,) = lines.of_calls()
+    assert told == fault["request_id"] == call["request_id"]
+    assert "RuntimeError: secret" in fault["exception"]
+    assert call["code"] == "INTERNAL"
+    assert "secret" not in call["message"]
+
+
+@pytest.mark.parametrize(
+    ("given", "is_kept"),
+    [("order-66.a_B", True), ("x" * 64, True), ("x" * 65, False), ("a b", False), ("", False)],
+)
+def test_a_callers_own_id_is_kept_where_it_breaks_no_line(
+    serving, make_forecaster, lines, given, is_kept
+):
+    with serving(demand=make_forecaster()) as channel:
+        ModelsStub(channel).List(ListModelsRequest(), metadata=[("x-request-id", given)])
+    (line,) = lines.of_calls()
+    assert (line["request_id"] == given) is is_kept
+    assert is_kept or re.fullmatch("[0-9a-f]{16}", line["request_id"])
+
+
+@pytest.mark.parametrize(
+    ("traceparent", "trace_id"),
+    [
+        (TRACEPARENT, TRACE),
+        (f"cc{TRACEPARENT[2:]}-what-comes-later", TRACE),
+        (TRACEPARENT.upper(), None),
+        (TRACEPARENT.replace(TRACE, "0" * 32), None),
+        ("nonsense", None),
+    ],
+)
+def test_a_callers_trace_stands_in_its_lines(
+    serving, make_forecaster, lines, traceparent, trace_id
+):
+    with serving(demand=make_forecaster()) as channel:
+        ModelsStub(channel).List(ListModelsRequest(), metadata=[("traceparent", traceparent)])
+    (line,) = lines.of_calls()
+    assert line.get("trace_id") == trace_id
+
+
+@pytest.mark.parametrize("how", ["cancelled", "too late"])
+def test_callers_that_leave_are_told_apart(serving, make_forecaster, make_request, lines, how):
+    forecaster = make_forecaster(delay_s=0.5)
+    with serving(demand=forecaster) as channel:
+        timeout_s = 0.2 if how == "too late" else None
+        call = ForecasterStub(channel).Forecast.future(
+            make_request({"a": [1, 2]}), timeout=timeout_s
+        )
+        if how == "cancelled":
+            while not forecaster.calls:
+                time.sleep(0.01)
+            call.cancel()
+        call.code()
+        ForecasterStub(channel).Forecast(make_request({"b": [1, 2]}))
+    (left,) = [line for line in lines.of_calls() if line["code"] != "OK"]
+    assert left["code"] == ("CANCELLED" if how == "cancelled" else "DEADLINE_EXCEEDED")
+
+
+def test_a_callers_text_breaks_no_line(serving, make_forecaster, make_request, lines):
+    """Whoever can write lines of his own into a log can hide what he did."""
+    name = "x\n2026-01-01 INFO all is well"
+    with serving(demand=make_forecaster()) as channel, pytest.raises(grpc.RpcError):
+        ForecasterStub(channel).Forecast(make_request({"a": [1, 2]}, model=name))
+    (line,) = lines.of_calls()
+    assert "\n" not in line["message"]
+    assert "all is well" in line["message"]
+
+
+@pytest.mark.parametrize(
+    ("log_format", "log_calls", "problem"),
+    [("xml", "all", "log_format is 'xml'"), ("text", "some", "log_calls is 'some'")],
+)
+def test_unknown_options_are_refused(log_format, log_calls, problem):
+    with pytest.raises(OptionError, match=problem):
+        log_to_stderr(log_format, log_calls)
+
+
+def test_a_json_line_is_one_line_whatever_is_in_it():
+    def write():
+        begin_notes(CallNotes("/a/B", "5f", TRACE, 0.0))
+        error = ValueError("several\nlines")
+        caught = (ValueError, error, None)
+        record = logging.LogRecord("foretell.x", 40, "f", 1, "a\n%s\x00\ud800", ("b",), caught)
+        return JsonLines().format(record)
+
+    (text,) = contextvars.copy_context().run(write).splitlines()
+    line = json.loads(text)
+    assert line["message"] == "a\nb\x00\ud800"
+    assert line["time"].endswith("Z")
+    assert (line["request_id"], line["trace_id"]) == ("5f", TRACE)
+    assert "ValueError: several\nlines" in line["exception"]
+
+
+def test_outside_of_calls_an_id_is_made_but_belongs_to_nothing():
+    empty = contextvars.Context()
+    assert empty.run(current_request_id) != empty.run(current_request_id)
+    made = empty.run(new_request_id)
+    assert empty.run(current_request_id) == made
