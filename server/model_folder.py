@@ -7,6 +7,7 @@ here: no path is made from one.
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from foretell.data.bundle import MANIFEST_FILE, bundle_versions
@@ -19,10 +20,10 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
 def find_versions(path: Path) -> dict[str, dict[int, Path]]:
-    """Find bundle folders by name and version, good or not.
+    """Find bundle folders by name and version, good or not, and whatever their names are.
 
     Raises:
-        BundleError: There is no such folder, or a model's name can't be written by clients.
+        BundleError: There is no such folder.
         OSError: The folder can't be read.
     """
     path = Path(os.path.abspath(path))  # ".." has no name of its own
@@ -31,16 +32,25 @@ def find_versions(path: Path) -> dict[str, dict[int, Path]]:
         raise BundleError(f"{path} {state}; give a folder of models, models/NAME/VERSION.")
     if (path / MANIFEST_FILE).is_file():
         if path in bundle_versions(path.parent).values():
-            return {_checked(path.parent.name): {int(path.name): path}}
-        return {_checked(path.name): {1: path}}
+            return {path.parent.name: {int(path.name): path}}
+        return {path.name: {1: path}}
     if versions := bundle_versions(path):
-        return {_checked(path.name): versions}
+        return {path.name: versions}
     folders = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
     found = {entry.name: bundle_versions(entry) for entry in folders}
     for entry in folders:  # a bundle without a version is its first
         if (entry / MANIFEST_FILE).is_file():
             found[entry.name] = {1: entry}
-    return {_checked(name): versions for name, versions in found.items() if versions}
+    return {name: versions for name, versions in found.items() if versions}
+
+
+def bad_names(names: Iterable[str]) -> list[str]:
+    """Say of each name that clients can't write what is to be done."""
+    return [
+        f"model name {name!r} can't be served; rename the folder: at most 128 of A-Z a-z 0-9 _ . -"
+        for name in sorted(names)
+        if not _NAME.fullmatch(name)
+    ]
 
 
 def take_fingerprint(bundle: Path) -> Fingerprint:
@@ -58,12 +68,3 @@ def take_fingerprint(bundle: Path) -> Fingerprint:
                 continue
             found.append((str(file), state.st_size, state.st_mtime_ns, state.st_ino))
     return tuple(sorted(found))
-
-
-def _checked(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        raise BundleError(
-            f"model name {name!r} can't be served; rename the folder: at most 128 of "
-            "A-Z a-z 0-9 _ . -"
-        )
-    return name

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from foretell.data.errors import BundleError, ForetellError, ModelNotFoundError
 from foretell.server.errors import ModelControlError, ModelLoadError
-from foretell.server.model_folder import Fingerprint, find_versions, take_fingerprint
+from foretell.server.model_folder import Fingerprint, bad_names, find_versions, take_fingerprint
 from foretell.server.served import Model, ServedForecaster, ServedTranslator
 from foretell.server.served_models import ServedModels, State, VersionStatus
 
@@ -57,6 +57,8 @@ class ModelLoader:
             DeviceError: The device can't be had.
         """
         found = find_versions(self._path)
+        if problems := bad_names(found):
+            raise BundleError(problems)
         self._check_pins(found)
         for name, versions in sorted(found.items()):
             for version in self._candidates(name, versions):
@@ -73,7 +75,8 @@ class ModelLoader:
         except (BundleError, OSError) as error:
             self._complain(f"the models can't be looked through: {error}")
             return
-        self._complain("")
+        self._complain(" ".join(bad_names(found)))
+        found = {name: of for name, of in found.items() if not bad_names([name])}
         for name, version in self._known() - {(n, v) for n, of in found.items() for v in of}:
             self._failed.pop((name, version), None)
             self._unsettled.pop((name, version), None)

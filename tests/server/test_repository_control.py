@@ -1,0 +1,381 @@
+"""Models that change while they serve: by their folder, or because a caller asks."""
+
+import asyncio
+import contextlib
+import gc
+import threading
+import weakref
+
+import pytest
+
+from foretell.data.errors import BundleError, ModelNotFoundError, OptionError
+from foretell.server.errors import ModelControlError, ModelLoadError, ModelNotReadyError
+from foretell.server.model_loader import ModelLoader
+from foretell.server.repository import ModelControl, Repository, State
+from foretell.server.served import Model
+from foretell.server.served_models import ServedModels
+
+
+class Folder:
+    """A folder of models, and a loader that looks at it when it is told to."""
+
+    def __init__(self, path, load, pins=None):
+        self.path = path
+        self.models = ServedModels(keep_s=0.0)
+        self.loader = ModelLoader(path, load, self.models, pins or {})
+
+    def write(self, version, content="good", name="demand"):
+        bundle = self.path / name / str(version)
+        bundle.mkdir(parents=True, exist_ok=True)
+        (bundle / "graph").write_text(content)
+
+    def remove(self, version, name="demand"):
+        (self.path / name / str(version) / "graph").unlink()
+        (self.path / name / str(version)).rmdir()
+
+    @property
+    def serving(self):
+        return {name: model.version for name, model in self.models.models.items()}
+
+    @property
+    def states(self):
+        return {status.version: status.state for status in self.models.statuses()}
+
+    def reason(self, version):
+        return next(one.reason for one in self.models.statuses() if one.version == version)
+
+
+@pytest.fixture
+def load(make_forecaster):
+    def load(path):
+        content = (path / "graph").read_text()
+        if content == "fault":
+            raise RecursionError("secret")
+        if content != "good":
+            raise BundleError(f"bundle {path}: graph holds {content!r}.")
+        return make_forecaster()
+
+    return load
+
+
+@pytest.fixture
+def folder(tmp_path, load):
+    folder = Folder(tmp_path, load)
+    folder.write(1)
+    folder.loader.load_all()
+    return folder
+
+
+def test_a_new_version_takes_over_and_the_old_one_goes(folder):
+    folder.write(2)
+    folder.loader.look()
+    assert folder.serving == {"demand": 2}
+    assert folder.states == {1: State.UNLOADING, 2: State.READY}
+    folder.models.sweep()
+    assert folder.states == {2: State.READY}
+
+
+def test_a_look_at_what_has_not_changed_loads_nothing(folder, load):
+    before = folder.models.get("demand", 0)
+    for _ in range(3):
+        folder.loader.look()
+    assert folder.models.get("demand", 0) is before
+
+
+def test_a_damaged_version_never_takes_over(folder):
+    """It may be half copied at first: no fault, until it stays as it is."""
+    folder.write(2, "half")
+    folder.loader.look()
+    assert folder.states == {1: State.READY, 2: State.LOADING}
+    assert folder.reason(2) == "perhaps being copied: bundle demand/2: graph holds 'half'."
+    folder.write(2, "a little more")
+    folder.loader.look()
+    assert folder.states == {1: State.READY, 2: State.LOADING}
+    folder.loader.look()
+    assert folder.states == {1: State.READY, 2: State.FAILED}
+    assert folder.reason(2) == "bundle demand/2: graph holds 'a little more'."
+    assert folder.serving == {"demand": 1}
+    folder.write(2)
+    folder.loader.look()
+    assert folder.serving == {"demand": 2}
+    assert folder.reason(2) == ""
+
+
+def test_what_failed_is_not_tried_again_until_it_changes(folder, load):
+    tried = []
+    folder.loader._load = lambda path: tried.append(path.name) or load(path)
+    folder.write(2, "bad")
+    for _ in range(5):
+        folder.loader.look()
+    assert tried == ["2", "2"]
+
+
+def test_a_fault_of_ours_is_no_news_of_its_text(folder, caplog):
+    folder.write(2, "fault")
+    folder.loader.look()
+    assert folder.reason(2) == "a fault of the server's own; its log tells more."
+    assert folder.serving == {"demand": 1}
+    assert "secret" in caplog.text
+
+
+def test_files_that_change_under_a_served_version_are_loaded_beside_it(folder):
+    """`export --overwrite` puts another model in the same place."""
+    before = folder.models.get("demand", 0)
+    folder.write(1, "bad")
+    folder.loader.look()
+    folder.loader.look()
+    assert folder.models.get("demand", 0) is before
+    assert folder.states == {1: State.READY}
+    assert "graph holds 'bad'" in folder.reason(1)
+    folder.write(1)
+    folder.loader.look()
+    assert folder.models.get("demand", 0) is not before
+    assert folder.reason(1) == ""
+
+
+def test_to_take_a_version_away_is_a_way_back(folder):
+    folder.write(2)
+    folder.loader.look()
+    folder.remove(2)
+    folder.loader.look()
+    assert folder.serving == {"demand": 1}
+
+
+def test_a_served_version_is_never_replaced_by_an_older_one(folder):
+    folder.write(2)
+    folder.loader.look()
+    folder.write(2, "overwritten with nonsense")
+    folder.loader.look()
+    folder.loader.look()
+    assert folder.serving == {"demand": 2}
+
+
+def test_a_model_that_is_gone_twice_is_gone(folder):
+    """Once may be the moment in which a folder is exchanged for another."""
+    folder.write(1, name="sales")
+    folder.loader.look()
+    folder.remove(1)
+    folder.path.joinpath("demand").rmdir()
+    folder.loader.look()
+    assert folder.serving == {"demand": 1, "sales": 1}
+    folder.loader.look()
+    assert folder.serving == {"sales": 1}
+
+
+def test_a_folder_that_can_not_be_read_changes_nothing(folder, caplog):
+    folder.path.rename(folder.path.with_name("away"))
+    for _ in range(3):
+        folder.loader.look()
+    assert folder.serving == {"demand": 1}
+    assert caplog.text.count("can't be looked through") == 1
+
+
+def test_a_name_that_can_not_be_served_leaves_the_others(folder, caplog):
+    folder.write(1, name="my model")
+    folder.write(2)
+    folder.loader.look()
+    assert folder.serving == {"demand": 2}
+    assert "'my model' can't be served; rename the folder" in caplog.text
+
+
+def test_a_pin_holds_whatever_is_newer(tmp_path, load):
+    folder = Folder(tmp_path, load, {"demand": 1})
+    folder.write(1)
+    folder.write(2)
+    folder.write(5, name="sales")
+    folder.loader.load_all()
+    folder.write(3)
+    folder.loader.look()
+    assert folder.serving == {"demand": 1, "sales": 5}
+
+
+def test_a_pinned_version_that_is_not_there_stops_the_start(tmp_path, load):
+    folder = Folder(tmp_path, load, {"demand": 3, "sale": 1})
+    folder.write(1)
+    with pytest.raises(ModelNotFoundError) as caught:
+        folder.loader.load_all()
+    assert caught.value.problems == (
+        "version 3 of 'demand' is not in the folder of models; there are: demand (version 1).",
+        "version 1 of 'sale' is not in the folder of models; there are: demand (version 1).",
+    )
+
+
+# --- leases ---
+
+
+@pytest.fixture
+def leased(make_forecaster):
+    models = ServedModels([Model("demand", 1, make_forecaster())], keep_s=0.0)
+    return models, lambda version: models.put(Model("demand", version, make_forecaster()), 0.1)
+
+
+def versions(models):
+    return {status.version: status.state for status in models.statuses()}
+
+
+def test_a_lease_keeps_its_version_until_it_is_left(leased):
+    models, put = leased
+    with models.lease("demand", 0) as old:
+        gone = weakref.ref(old.served)
+        put(2)
+        assert models.sweep()
+        assert models.get("demand", 0).version == 2
+        assert versions(models) == {1: State.UNLOADING, 2: State.READY}
+        del old
+        gc.disable()  # counting references must be enough
+        try:
+            assert gone() is not None
+        finally:
+            gc.enable()
+    assert not models.sweep()
+    assert gone() is None
+    assert versions(models) == {2: State.READY}
+
+
+def test_a_replaced_version_answers_who_names_it_for_a_while(make_forecaster):
+    """A table of many requests names one version in all of them; no two may answer it."""
+    models = ServedModels([Model("demand", 1, make_forecaster())], keep_s=3600.0)
+    models.put(Model("demand", 2, make_forecaster()), 0.1)
+    assert models.get("demand", 1).version == 1
+    assert models.get("demand", 0).version == 2
+    assert models.sweep()
+    models.put(Model("demand", 3, make_forecaster()), 0.1)
+    models.sweep()
+    assert versions(models) == {2: State.UNLOADING, 3: State.READY}, "one that waits is enough"
+    with pytest.raises(ModelNotFoundError, match="version 1 of demand is not served"):
+        models.get("demand", 1)
+
+
+def test_an_unloaded_model_takes_no_new_calls_and_finishes_those_it_has(leased):
+    models, _ = leased
+    with models.lease("demand", 0):
+        assert models.withdraw("demand").state is State.UNLOADING
+        with pytest.raises(ModelNotReadyError, match="no model is served yet"):
+            models.get("demand", 1)
+        assert models.sweep()
+        assert versions(models) == {1: State.UNLOADING}
+    assert not models.sweep()
+    assert versions(models) == {}
+    assert models.withdraw("demand") is None
+
+
+def test_a_lease_is_left_whatever_is_raised(leased):
+    models, put = leased
+    with contextlib.suppress(ZeroDivisionError), models.lease("demand", 0):
+        put(2)
+        raise ZeroDivisionError
+    assert not models.sweep()
+
+
+def test_leases_of_many_threads_add_up(make_forecaster):
+    models = ServedModels([Model("demand", 1, make_forecaster())], keep_s=0.0)
+
+    def work():
+        for _ in range(300):
+            with models.lease("demand", 0) as model:
+                assert model.served is not None
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for version in range(2, 40):
+        models.put(Model("demand", version, make_forecaster()), 0.0)
+        models.sweep()
+    for thread in threads:
+        thread.join()
+    assert not models.sweep()
+    assert versions(models) == {39: State.READY}
+
+
+# --- what callers ask for ---
+
+
+@contextlib.contextmanager
+def running(repository):
+    repository.start()
+    try:
+        yield repository
+    finally:
+        assert repository.stop(60.0)
+
+
+@pytest.fixture
+def make_repository(folder, load):
+    def make(**control):
+        return Repository.load(folder.path, load, control=ModelControl(**control), keep_s=0.0)
+
+    return make
+
+
+def test_callers_load_and_unload_where_they_may(folder, make_repository):
+    async def ask(repository):
+        folder.write(2)
+        folder.write(3, "bad")
+        assert (await repository.load_model("demand", 2)).version == 2
+        before = repository.get("demand", 0)
+        await repository.load_model("demand", 2)
+        assert repository.get("demand", 0) is before, "to load it again changes nothing"
+        with pytest.raises(ModelLoadError) as caught:
+            await repository.load_model("demand")
+        assert str(caught.value) == (
+            "version 3 of demand can't be loaded: bundle demand/3: graph holds 'bad'. "
+            "Version 2 goes on serving."
+        )
+        with pytest.raises(ModelNotFoundError, match=r"there are: demand \(versions 1, 2, 3\)"):
+            await repository.load_model("../demand", 1)
+        assert (await repository.load_model("demand", 1)).state is State.READY  # a way back
+        assert repository.get("demand", 0).version == 1
+        assert (await repository.unload_model("demand")).state is State.UNLOADING
+        with pytest.raises(ModelNotFoundError, match="is not served"):
+            await repository.unload_model("demand")
+        await repository.load_model("demand", 1)
+
+    with running(make_repository(mode="explicit")) as repository:
+        asyncio.run(ask(repository))
+
+
+@pytest.mark.parametrize("mode", ["none", "poll"])
+def test_callers_may_not_where_nobody_has_said_so(make_repository, mode):
+    repository = make_repository(mode=mode)
+    for ask in (repository.load_model("demand"), repository.unload_model("demand")):
+        with pytest.raises(ModelControlError, match="--model-control explicit"):
+            asyncio.run(ask)
+    assert repository.get("demand", 0).version == 1
+
+
+def test_a_pinned_model_can_not_be_moved_by_callers(folder, make_repository):
+    folder.write(2)
+    repository = make_repository(mode="explicit", pins={"demand": 1})
+    assert repository.get("demand", 0).version == 1
+    with running(repository):
+        with pytest.raises(ModelControlError, match="version 1 of demand is pinned"):
+            asyncio.run(repository.load_model("demand", 2))
+        assert asyncio.run(repository.load_model("demand")).version == 1
+
+
+def test_the_folder_is_followed(folder, make_repository):
+    repository = make_repository(mode="poll", poll_s=0.05)
+    is_new = threading.Event()
+    repository.subscribe(lambda: repository.models["demand"].version == 2 and is_new.set())
+    with running(repository):
+        folder.write(2)
+        assert is_new.wait(60)
+
+
+def test_a_server_may_begin_with_nothing_where_something_may_come(tmp_path, load):
+    (tmp_path / "models").mkdir()
+    with pytest.raises(BundleError, match="holds no models"):
+        Repository.load(tmp_path / "models", load)
+    repository = Repository.load(tmp_path / "models", load, control=ModelControl(mode="poll"))
+    with pytest.raises(ModelNotReadyError, match="no model is served yet; ask again later"):
+        repository.get("demand", 0)
+
+
+def test_control_is_checked():
+    with pytest.raises(OptionError) as caught:
+        ModelControl(mode="often", poll_s=0, pins={"demand": -1})
+    assert len(caught.value.problems) == 3
+    assert ModelControl.parse("poll", 2.0, ["a=b=3"]).pins == {"a=b": 3}
+    with pytest.raises(OptionError) as caught:
+        ModelControl.parse("poll", 2.0, ["demand", "=3", "demand=x", "a=1", "a=2"])
+    assert len(caught.value.problems) == 4
