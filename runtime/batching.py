@@ -63,6 +63,19 @@ def context_ladder(context_length: int, patch_length: int) -> Int64[np.ndarray, 
     return np.append(steps[steps < context_length], context_length)
 
 
+def largest_batch(context_length: int, horizon: int, patch_length: int, max_tokens: int) -> int:
+    """How many series run together at most.
+
+    Args:
+        context_length: Steps that each is cut or padded to.
+        horizon: Steps ahead.
+        patch_length: Steps of a token.
+        max_tokens: Most tokens of a batch.
+    """
+    tokens = -(-context_length // patch_length) + -(-horizon // patch_length)
+    return max(1, min(max_tokens // tokens, MAX_BATCH_TOKEN_PAIRS // tokens**2))
+
+
 def plan_batches(
     lengths: Int64[np.ndarray, " n"],
     horizon: int,
@@ -90,9 +103,8 @@ def plan_batches(
     for rung in np.unique(rungs).tolist():
         length = int(ladder[rung])
         series = np.flatnonzero(rungs == rung)
-        tokens = -(-length // patch_length) + -(-horizon // patch_length)
-        most = min(max_tokens // tokens, MAX_BATCH_TOKEN_PAIRS // tokens**2)
-        size = max(1, min(most, -(-len(series) // parts)))
+        most = largest_batch(length, horizon, patch_length, max_tokens)
+        size = min(most, -(-len(series) // parts))
         for start in range(0, len(series), size):
             yield Batch(series[start : start + size], length)
 

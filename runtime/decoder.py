@@ -6,6 +6,7 @@ array of it has the sentences on its first axis; the graph itself follows the be
 Axes: B sentences, S pieces of the source, K beams, V vocabulary, n sentences kept.
 """
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from foretell.data.errors import BundleError
 from foretell.runtime.decoding import StepAnswer, StepRequest
 from foretell.runtime.session import Session
 from foretell.runtime.signature import DecoderSignature, empty_past, renamed
+from foretell.runtime.stopping import Stop
 
 ENCODER_FILE = "encoder.onnx"
 DECODER_FILE = "decoder.onnx"
@@ -79,9 +81,16 @@ class OnnxDecoder:
         self._encoder = Session(bundle, ENCODER_FILE, device=device, threads=threads)
         self.session = Session(bundle, DECODER_FILE, device=device, threads=threads)
         self.sessions = {"encoder": self._encoder, "decoder": self.session}
+        self._stop: Stop | None = None
         self._presents = {
             tensor.name: renamed(tensor.name, "present_") for tensor in self._signature.past
         }
+
+    def until(self, stop: Stop) -> "OnnxDecoder":
+        """Make a view of the same graphs, whose runs end when `stop` is set."""
+        view = copy.copy(self)
+        view._stop = stop
+        return view
 
     def start(self, src: Int64[np.ndarray, "B S"], src_mask: Bool[np.ndarray, "B S"]) -> OnnxState:
         """Read the sources; see `Decoder`."""
@@ -97,10 +106,11 @@ class OnnxDecoder:
 
     def _encode(self, src: Int64[np.ndarray, "B S"], src_mask: Bool[np.ndarray, "B S"]) -> Arrays:
         if len(src) > 1 or self.spec.arch != "recurrent":
-            return self._encoder.run({"src": src, "src_mask": src_mask})
+            return self._encoder.run({"src": src, "src_mask": src_mask}, stop=self._stop)
         # A recurrent layer multiplies a single row by another kernel, which rounds otherwise.
         two = {"src": src.repeat(2, axis=0), "src_mask": src_mask.repeat(2, axis=0)}
-        return {name: array[:1] for name, array in self._encoder.run(two).items()}
+        outputs = self._encoder.run(two, stop=self._stop)
+        return {name: array[:1] for name, array in outputs.items()}
 
     def step(self, state: OnnxState, request: StepRequest) -> StepAnswer:
         """Go one token on; see `Decoder`."""
@@ -120,7 +130,7 @@ class OnnxDecoder:
             names.append("log_probs")
         if request.want_attention and self.has_attention:
             names.append("attention")
-        outputs = self.session.run(inputs, names)
+        outputs = self.session.run(inputs, names, stop=self._stop)
         past = {name: outputs.pop(present) for name, present in self._presents.items()}
         if "candidates" in outputs:  # onnxruntime's is a `long long`, which is another type
             outputs["candidates"] = outputs["candidates"].view(np.int64)

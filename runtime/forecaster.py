@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Int64
+from jaxtyping import Bool, Float64, Int64
 
 from foretell.data.answers import forecast_table, raise_refused, warn_unused
 from foretell.data.bundle import Bundle, ForecasterSpec, Manifest, read_bundle, resolve_bundle
@@ -22,7 +22,10 @@ from foretell.data.rows import read_future_rows, read_rows
 from foretell.runtime.batching import check_horizon
 from foretell.runtime.panels import forecast_quantiles, input_names
 from foretell.runtime.quantiles import check_levels
+from foretell.runtime.series_rows import SeriesRows
 from foretell.runtime.session import Session
+from foretell.runtime.stopping import Stop
+from foretell.runtime.work import Plan
 
 GRAPH_FILE = "forecaster.onnx"
 POINT_LEVEL = 0.5
@@ -59,6 +62,7 @@ class Forecaster:
         self.manifest: Manifest = bundle.manifest
         self._spec = _check_forecaster(bundle)
         self._session = Session(bundle, GRAPH_FILE, device=device, threads=threads)
+        self._rows = SeriesRows(self._session, self._spec)
         self._arguments = (bundle.path, device, threads)
 
     @property
@@ -162,6 +166,40 @@ class Forecaster:
             OptionError: A quantile level lies outside the trained range, or the horizon is longer
                 than one pass can hold.
         """
+        panel, positions = self._read(rows, future, options)
+        quantiles, seen = forecast_quantiles(
+            self._session, self._spec, panel, options.horizon, _levels(options)
+        )
+        return self._write(panel, positions, quantiles, seen, options)
+
+    @property
+    def threads(self) -> int:
+        """Batches that are worth being computed at a time."""
+        return self._session.threads
+
+    def plan_forecast(
+        self, rows: Rows, future: Rows | None, options: ForecastOptions
+    ) -> Plan[PanelForecast]:
+        """Read rows, and leave the computation to a queue; else as `forecast_rows`."""
+        panel, positions = self._read(rows, future, options)
+        parts, found = self._rows.rows(panel, options.horizon, _levels(options))
+        return Plan(parts, lambda: self._write(panel, positions, found.values, found.seen, options))
+
+    def run_graph(
+        self,
+        graph: str,
+        inputs: Mapping[str, np.ndarray],
+        outputs: Sequence[str] | None = None,
+        *,
+        stop: Stop | None = None,
+    ) -> dict[str, np.ndarray]:
+        """Run the bundle's graph, "forecaster"; as `Session.run`."""
+        return {"forecaster": self._session}[graph].run(inputs, outputs, stop=stop)
+
+    def _read(
+        self, rows: Rows, future: Rows | None, options: ForecastOptions
+    ) -> tuple[Panel, list[int]]:
+        """Lay the series on their grids; tell where in the caller's input each stands."""
         check_levels(self._spec.quantile_levels, options.quantile_levels)
         check_horizon(
             options.horizon,
@@ -178,22 +216,17 @@ class Forecaster:
         )
         refused = {refusal.position for refusal in panel.refusals}
         positions = [place for place in rows.positions.tolist() if place not in refused]
-        return self._forecast_panel(panel, positions, options)
+        return panel, positions
 
-    def run_graph(
-        self, graph: str, inputs: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None
-    ) -> dict[str, np.ndarray]:
-        """Run the bundle's graph, "forecaster"; as `Session.run`."""
-        return {"forecaster": self._session}[graph].run(inputs, outputs)
-
-    def _forecast_panel(
-        self, panel: Panel, positions: Sequence[int], options: ForecastOptions
+    def _write(
+        self,
+        panel: Panel,
+        positions: Sequence[int],
+        quantiles: Float64[np.ndarray, "n H Q"],
+        seen: Bool[np.ndarray, " n"],
+        options: ForecastOptions,
     ) -> PanelForecast:
-        """Forecast a panel whose series stand at `positions` of the caller's input."""
-        levels = (POINT_LEVEL, *options.quantile_levels)
-        quantiles, seen = forecast_quantiles(
-            self._session, self._spec, panel, options.horizon, levels
-        )
+        """Stamp the answers to a panel, and refuse what has none."""
         finite = np.isfinite(quantiles).all(axis=(1, 2))
         kept = np.flatnonzero(seen & finite)
         refusals = [
@@ -237,6 +270,10 @@ def _check_forecaster(bundle: Bundle) -> ForecasterSpec:
             f"forecaster must be {expected}."
         )
     return manifest.forecaster
+
+
+def _levels(options: ForecastOptions) -> tuple[float, ...]:
+    return (POINT_LEVEL, *options.quantile_levels)
 
 
 def _stamps(

@@ -46,6 +46,17 @@ def source_ladder(max_source_length: int) -> Int64[np.ndarray, " R"]:
     return np.append(lengths[lengths < max_source_length], max_source_length)
 
 
+def source_room(length: int, beam_size: int, max_length: int) -> int:
+    """How many of a batch's padded tokens a sentence takes.
+
+    Args:
+        length: Pieces that its source is padded to.
+        beam_size: Hypotheses kept alive for it.
+        max_length: Most tokens of its translation.
+    """
+    return max(length, max_length // _TOKENS_OF_TARGET) * beam_size
+
+
 def plan_batches(
     lengths: Sequence[int],
     beam_sizes: Sequence[int],
@@ -77,8 +88,7 @@ def plan_batches(
     for (length, beam_size), sentences in sorted(alike.items(), reverse=True):
         # Few translations grow to their greatest length, but all that do must find room.
         longest = max(max_lengths[sentence] for sentence in sentences)
-        tokens = max(length, longest // _TOKENS_OF_TARGET) * beam_size
-        most = max(1, max_tokens // tokens)
+        most = max(1, max_tokens // source_room(length, beam_size, longest))
         size = min(most, -(-len(sentences) // parts))
         for start in range(0, len(sentences), size):
             yield Batch(tuple(sentences[start : start + size]), length, beam_size)

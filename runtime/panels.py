@@ -1,23 +1,81 @@
 """A panel of series through the forecaster's graph.
 
-Axes: N steps of all series together, n series, B batch, L context length, C columns, H horizon,
-Q quantile levels.
+Axes: N steps of all series together, n series, B batch, b series of a part of it, L context length,
+C columns, H horizon, Q quantile levels asked for, R those trained.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float64
+from jaxtyping import Bool, Float64, Int64
 
 from foretell.data.bundle import ForecasterSpec
 from foretell.data.panel import Panel
-from foretell.runtime.batching import Batch, fill_rows, gather_context, plan_batches
+from foretell.runtime.batching import (
+    Batch,
+    fill_rows,
+    gather_context,
+    largest_batch,
+    plan_batches,
+)
 from foretell.runtime.quantiles import at_levels
 from foretell.runtime.session import CPU_PROVIDER, Session
+from foretell.runtime.stopping import Stop
 
 # Tokens of a batch: on a CPU what its caches hold, on a GPU what fills it.
 _MAX_TOKENS = 2_048
 _MAX_TOKENS_GPU = 65_536
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """Series of one panel that run with others.
+
+    Attributes:
+        panel: The series, and more.
+        series: Their positions in it.
+    """
+
+    panel: Panel
+    series: Int64[np.ndarray, " b"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Quantiles:
+    """What is found for the series of a panel.
+
+    Attributes:
+        levels: Quantile levels inside the trained range.
+        values: Quantiles in data units.
+        seen: Whether the model saw any observed value of a series: it looks at the last
+            `spec.context_length` steps only.
+    """
+
+    levels: tuple[float, ...]
+    values: Float64[np.ndarray, "n H Q"]
+    seen: Bool[np.ndarray, " n"]
+
+    @classmethod
+    def empty(cls, panel: Panel, horizon: int, levels: Sequence[float]) -> "Quantiles":
+        """Make room for the answers to a panel."""
+        count = len(panel.ids)
+        return cls(
+            tuple(levels),
+            np.empty((count, horizon, len(levels))),
+            np.empty(count, dtype=bool),
+        )
+
+    def put(
+        self,
+        series: Int64[np.ndarray, " b"],
+        trained: Float64[np.ndarray, "b H R"],
+        seen: Bool[np.ndarray, " b"],
+        spec: ForecasterSpec,
+    ) -> None:
+        """Note the answers for some series, given at the trained levels."""
+        self.values[series] = at_levels(trained, spec.quantile_levels, self.levels)
+        self.seen[series] = seen
 
 
 def input_names(spec: ForecasterSpec) -> list[str]:
@@ -45,47 +103,96 @@ def forecast_quantiles(
         levels: Quantile levels inside the trained range.
 
     Returns:
-        The quantiles in data units, and whether the model saw any observed value of a series: it
-        looks at the last `spec.context_length` steps only.
+        The quantiles in data units, and what the model saw; as in `Quantiles`.
     """
-    count = len(panel.ids)
-    quantiles = np.empty((count, horizon, len(levels)))
-    seen = np.empty(count, dtype=bool)
+    found = Quantiles.empty(panel, horizon, levels)
 
     def answer(batch: Batch) -> None:
-        inputs = _inputs(spec, panel, batch, horizon)
-        # Quantiles rise by construction; a rounding in the last bit must not make them fall.
-        trained = np.maximum.accumulate(session.run(inputs)["quantiles"], axis=-1)
-        rows = slice(len(batch.series))
-        quantiles[batch.series] = at_levels(trained[rows], spec.quantile_levels, levels)
-        seen[batch.series] = ~np.isnan(inputs["context"][rows]).all(axis=1)
+        part = Part(panel, batch.series)
+        ((trained, seen),) = run_parts(session, spec, [part], batch.context_length, horizon)
+        found.put(batch.series, trained, seen, spec)
 
-    batches = plan_batches(
+    session.for_each(answer, plan_panel(session, spec, panel, horizon))
+    return found.values, found.seen
+
+
+def plan_panel(
+    session: Session, spec: ForecasterSpec, panel: Panel, horizon: int
+) -> Iterator[Batch]:
+    """Sort the series of a panel into batches."""
+    return plan_batches(
         np.diff(panel.indptr),
         horizon,
         context_length=spec.context_length,
         patch_length=spec.patch_length,
-        max_tokens=_MAX_TOKENS if session.provider == CPU_PROVIDER else _MAX_TOKENS_GPU,
+        max_tokens=_max_tokens(session),
         parts=session.threads,
     )
-    session.for_each(answer, batches)
-    return quantiles, seen
+
+
+def series_room(session: Session, spec: ForecasterSpec, context_length: int, horizon: int) -> int:
+    """How many series of a context length a batch has room for."""
+    return largest_batch(context_length, horizon, spec.patch_length, _max_tokens(session))
+
+
+def run_parts(
+    session: Session,
+    spec: ForecasterSpec,
+    parts: Sequence[Part],
+    context_length: int,
+    horizon: int,
+    *,
+    stop: Stop | None = None,
+) -> list[tuple[Float64[np.ndarray, "_b _H _R"], Bool[np.ndarray, " _b"]]]:
+    """Run the graph once on the series of several panels.
+
+    Args:
+        session: The forecaster's graph.
+        spec: What the forecaster was trained for.
+        parts: The series, at least one.
+        context_length: Steps that each is cut or padded to.
+        horizon: Steps ahead.
+        stop: Ends the run when set.
+
+    Returns:
+        For each part, quantiles at the trained levels, and whether anything was seen of a series.
+
+    Raises:
+        StoppedError: `stop` was set before the end.
+    """
+    each = [_inputs(spec, part, context_length, horizon) for part in parts]
+    seen = [~np.isnan(inputs["context"]).all(axis=1) for inputs in each]
+    inputs = {name: np.concatenate([one[name] for one in each]) for name in each[0]}
+    count = sum(map(len, seen))
+    rows = fill_rows(np.arange(count), spec.patch_length)
+    if len(rows) > count:
+        inputs = {name: array[rows] for name, array in inputs.items()}
+    # Quantiles rise by construction; a rounding in the last bit must not make them fall.
+    trained = np.maximum.accumulate(session.run(inputs, stop=stop)["quantiles"], axis=-1)
+    ends = np.cumsum([len(one) for one in seen])
+    return [
+        (trained[end - len(one) : end], one) for end, one in zip(ends.tolist(), seen, strict=True)
+    ]
+
+
+def _max_tokens(session: Session) -> int:
+    return _MAX_TOKENS if session.provider == CPU_PROVIDER else _MAX_TOKENS_GPU
 
 
 def _inputs(
-    spec: ForecasterSpec, panel: Panel, batch: Batch, horizon: int
+    spec: ForecasterSpec, part: Part, context_length: int, horizon: int
 ) -> dict[str, np.ndarray]:
-    rows = fill_rows(batch.series, spec.patch_length)
+    panel, series = part.panel, part.series
 
     def past(columns: Float64[np.ndarray, "N C"]) -> Float64[np.ndarray, "B L C"]:
-        return gather_context(columns, panel.indptr, rows, batch.context_length)
+        return gather_context(columns, panel.indptr, series, context_length)
 
     inputs = {
         "context": past(panel.target[:, None])[..., 0],
         # Nothing is known of the horizon; its length travels as this input's shape.
-        "horizon_placeholder": np.full((len(rows), horizon), np.nan),
+        "horizon_placeholder": np.full((len(series), horizon), np.nan),
         "context_covariates": past(panel.context_covariates),
-        "horizon_covariates": panel.horizon_covariates[rows],
-        "static": panel.static[rows],
+        "horizon_covariates": panel.horizon_covariates[series],
+        "static": panel.static[series],
     }
     return {name: inputs[name] for name in input_names(spec)}

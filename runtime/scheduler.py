@@ -194,10 +194,11 @@ class Scheduler:
             )
         else:
             return
-        retry_s = min(max(self._batch_s, _LEAST_RETRY_S), _MOST_RETRY_S)
+        retry_after_s = min(max(self._batch_s, _LEAST_RETRY_S), _MOST_RETRY_S)
         raise QueueFullError(
-            f"Exceeds maximum queue size: {full}. Ask again in {retry_s:.2g} s, or another server.",
-            retry_s,
+            f"Exceeds maximum queue size: {full}. Ask again in {retry_after_s:.2g} s, or another "
+            "server.",
+            retry_after_s,
         )
 
     def _leave(self, request: Request) -> None:
@@ -235,14 +236,17 @@ class Scheduler:
 
     def _work(self) -> None:
         """Run batch after batch: a thread's whole life."""
-        thread = threading.current_thread()
-        while rows := self._next():
-            parts = [rows]
-            while parts:
-                parts += self._run(parts.pop(), thread)
-            with self._wake:
-                if thread not in self._threads:  # it was given up, and another has its place
-                    return
+        while self._work_once(threading.current_thread()):
+            pass  # nothing of a batch is held here while the thread waits: models may come and go
+
+    def _work_once(self, thread: threading.Thread) -> bool:
+        parts = [self._next()]
+        if not parts[0]:
+            return False
+        while parts:
+            parts += self._run(parts.pop(), thread)
+        with self._wake:
+            return thread in self._threads  # or it was given up, and another has its place
 
     def _next(self) -> list[QueuedRow]:
         """Wait for rows to run; none when the thread is to end."""

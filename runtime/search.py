@@ -119,6 +119,11 @@ class Search:
         """Whether every sentence is complete."""
         return not self._sentences
 
+    @property
+    def completed(self) -> list[int]:
+        """Places among the requests of the sentences that the last step has completed."""
+        return [sentence.row for sentence in self._completed]
+
     def step(self) -> None:
         """Go one token on with every sentence that is not complete."""
         beams, rules = self._beams, self._rules

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
@@ -16,6 +17,7 @@ import onnxruntime as ort
 from foretell.data.bundle import Bundle, GraphSpec, TensorSpec
 from foretell.data.errors import BundleError, DeviceError, OptionError
 from foretell.runtime.cpu import allowed_cores
+from foretell.runtime.stopping import Stop
 
 Device = Literal["auto", "cpu", "cuda"]
 Item = TypeVar("Item")
@@ -86,19 +88,36 @@ class Session:
         )
 
     def run(
-        self, inputs: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None
+        self,
+        inputs: Mapping[str, np.ndarray],
+        outputs: Sequence[str] | None = None,
+        *,
+        stop: Stop | None = None,
     ) -> dict[str, np.ndarray]:
         """Run the graph once.
 
         Args:
             inputs: An array for each input, by name, of the type and shape the manifest gives.
             outputs: Names of the outputs to return; None returns all.
+            stop: Ends the run in its midst when set.
 
         Returns:
             An array for each of them, by name.
+
+        Raises:
+            StoppedError: `stop` was set before the end.
         """
         names = self._output_names if outputs is None else outputs
-        return dict(zip(names, self._session.run(names, dict(inputs)), strict=True))
+        if stop is None:
+            return dict(zip(names, self._session.run(names, dict(inputs)), strict=True))
+        options = ort.RunOptions()
+        with stop.calling(partial(setattr, options, "terminate", True)):
+            try:
+                arrays = self._session.run(names, dict(inputs), options)
+            except Exception:  # what onnxruntime raises when it is stopped has no type of its own
+                stop.check()
+                raise
+        return dict(zip(names, arrays, strict=True))
 
     def for_each(self, work: Callable[[Item], None], items: Iterable[Item]) -> None:
         """Do work that runs the graph, on at most `threads` items at once, whoever else calls.

@@ -22,6 +22,7 @@ from foretell.runtime.option_texts import OptionTexts
 from foretell.runtime.packing import Batch, pad_sources, plan_batches, source_ladder
 from foretell.runtime.scoring import score_targets
 from foretell.runtime.search import search
+from foretell.runtime.sentence_rows import SentenceRows
 from foretell.runtime.session import CPU_PROVIDER
 from foretell.runtime.sources import (
     PairTask,
@@ -31,7 +32,9 @@ from foretell.runtime.sources import (
     sentence_task,
     without_model,
 )
+from foretell.runtime.stopping import Stop
 from foretell.runtime.streaming import stream_search
+from foretell.runtime.work import Plan
 
 # Padded source tokens of a batch, counted once a beam: on a CPU what its caches hold, on a GPU
 # what fills it.
@@ -77,6 +80,9 @@ class Translator:
         self._session = self._decoder.session
         self._spec = self._decoder.spec
         self._tokenizer = read_tokenizer(bundle, self._spec)
+        on_cpu = self.provider == CPU_PROVIDER
+        self._max_tokens = _MAX_TOKENS if on_cpu else _MAX_TOKENS_GPU
+        self._rows = SentenceRows(self._decoder, self._tokenizer, max_tokens=self._max_tokens)
         self._arguments = (bundle.path, device, threads)
 
     @property
@@ -134,26 +140,7 @@ class Translator:
         Raises:
             OptionError: That is no list of texts, or the options fit neither it nor this model.
         """
-        texts, settings = check_sentences(sentences, options)
-        of_options = OptionTexts(self._tokenizer, on_step)
-        check_model_options(settings, self._spec, of_options)
-        if first_place < 0:
-            raise OptionError(f"first_place is {first_place}; it must be 0 or more.")
-        answers = Answers[Translation](len(texts))
-        tasks: list[SentenceTask] = []
-        for position, (text, chosen) in enumerate(zip(texts, settings, strict=True)):
-            if on_step is not None:
-                on_step()
-            normal = normalise(text)
-            if (known := without_model(normal, is_normal=True)) is not None:
-                answers.answers[position] = known
-                continue
-            try:
-                tasks.append(
-                    self._task(normal, chosen, of_options, position, first_place + position)
-                )
-            except OptionError as error:
-                answers.refuse(position, error)
+        answers, tasks = self._read_sentences(sentences, options, first_place, on_step)
 
         def run(places: tuple[int, ...], src: np.ndarray, src_mask: np.ndarray) -> None:
             some = [tasks[place] for place in places]
@@ -225,16 +212,7 @@ class Translator:
         Raises:
             OptionError: That is no list of pairs of texts.
         """
-        texts = check_pairs(pairs)
-        answers = Answers[PairScore](len(texts))
-        tasks: list[PairTask] = []
-        for position, (source, target) in enumerate(texts):
-            if on_step is not None:
-                on_step()
-            try:
-                tasks.append(pair_task(source, target, self._tokenizer, self._spec, position))
-            except OptionError as error:
-                answers.refuse(position, error)
+        answers, tasks = self._read_pairs(pairs, on_step)
 
         def run(places: tuple[int, ...], src: np.ndarray, src_mask: np.ndarray) -> None:
             some = [tasks[place] for place in places]
@@ -251,11 +229,86 @@ class Translator:
         )
         return answers
 
+    @property
+    def threads(self) -> int:
+        """Batches that are worth being computed at a time."""
+        return self._session.threads
+
+    def plan_translations(
+        self,
+        sentences: Sequence[str],
+        options: TranslateOptions | Sequence[TranslateOptions] = _DEFAULTS,
+        *,
+        first_place: int = 0,
+        on_step: OnStep | None = None,
+    ) -> Plan[Answers[Translation]]:
+        """Read sentences, and leave the search to a queue; else as `translate_sentences`."""
+        answers, tasks = self._read_sentences(sentences, options, first_place, on_step)
+        return Plan(self._rows.translations(tasks, answers), lambda: answers)
+
+    def plan_scores(
+        self, pairs: Sequence[tuple[str, str]], *, on_step: OnStep | None = None
+    ) -> Plan[Answers[PairScore]]:
+        """Read pairs, and leave the scoring to a queue; else as `score_pairs`."""
+        answers, tasks = self._read_pairs(pairs, on_step)
+        return Plan(self._rows.scores(tasks, answers), lambda: answers)
+
     def run_graph(
-        self, graph: str, inputs: Mapping[str, np.ndarray], outputs: Sequence[str] | None = None
+        self,
+        graph: str,
+        inputs: Mapping[str, np.ndarray],
+        outputs: Sequence[str] | None = None,
+        *,
+        stop: Stop | None = None,
     ) -> dict[str, np.ndarray]:
         """Run one of the bundle's graphs, "encoder" or "decoder"; as `Session.run`."""
-        return self._decoder.sessions[graph].run(inputs, outputs)
+        return self._decoder.sessions[graph].run(inputs, outputs, stop=stop)
+
+    def _read_sentences(
+        self,
+        sentences: Sequence[str],
+        options: TranslateOptions | Sequence[TranslateOptions],
+        first_place: int,
+        on_step: OnStep | None,
+    ) -> tuple[Answers[Translation], list[SentenceTask]]:
+        """Find what is to be searched for; what needs no search is answered already."""
+        texts, settings = check_sentences(sentences, options)
+        of_options = OptionTexts(self._tokenizer, on_step)
+        check_model_options(settings, self._spec, of_options)
+        if first_place < 0:
+            raise OptionError(f"first_place is {first_place}; it must be 0 or more.")
+        answers = Answers[Translation](len(texts))
+        tasks: list[SentenceTask] = []
+        for position, (text, chosen) in enumerate(zip(texts, settings, strict=True)):
+            if on_step is not None:
+                on_step()
+            normal = normalise(text)
+            if (known := without_model(normal, is_normal=True)) is not None:
+                answers.answers[position] = known
+                continue
+            try:
+                tasks.append(
+                    self._task(normal, chosen, of_options, position, first_place + position)
+                )
+            except OptionError as error:
+                answers.refuse(position, error)
+        return answers, tasks
+
+    def _read_pairs(
+        self, pairs: Sequence[tuple[str, str]], on_step: OnStep | None
+    ) -> tuple[Answers[PairScore], list[PairTask]]:
+        """Find what is to be scored."""
+        texts = check_pairs(pairs)
+        answers = Answers[PairScore](len(texts))
+        tasks: list[PairTask] = []
+        for position, (source, target) in enumerate(texts):
+            if on_step is not None:
+                on_step()
+            try:
+                tasks.append(pair_task(source, target, self._tokenizer, self._spec, position))
+            except OptionError as error:
+                answers.refuse(position, error)
+        return answers, tasks
 
     def _task(
         self, normal: str, options: TranslateOptions, texts: OptionTexts, position: int, place: int
@@ -284,13 +337,12 @@ class Translator:
             some = [sources[place] for place in batch.sentences]
             run(batch.sentences, *pad_sources(some, batch.source_length))
 
-        on_cpu = self.provider == CPU_PROVIDER
         batches = plan_batches(
             [len(ids) for ids in sources],
             beam_sizes,
             max_lengths,
             max_source_length=self._spec.max_source_length,
-            max_tokens=_MAX_TOKENS if on_cpu else _MAX_TOKENS_GPU,
+            max_tokens=self._max_tokens,
             parts=self._session.threads,
         )
         self._session.for_each(work, batches)

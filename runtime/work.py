@@ -4,24 +4,27 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from foretell.data.errors import ForetellError
 from foretell.runtime.stopping import Stop, StoppedError
 
+Answer = TypeVar("Answer")
+
 DEFAULT_PRIORITY = 2
+"""Of a request that names none; smaller numbers go first."""
 
 
 class QueueFullError(ForetellError, RuntimeError):
     """A model has as many requests waiting as it may have.
 
     Attributes:
-        retry_s: Seconds after which there may be room.
+        retry_after_s: Seconds after which there may be room.
     """
 
-    def __init__(self, problem: str, retry_s: float) -> None:
+    def __init__(self, problem: str, retry_after_s: float) -> None:
         super().__init__(problem)
-        self.retry_s = retry_s
+        self.retry_after_s = retry_after_s
 
 
 class DeadlineError(ForetellError, TimeoutError):
@@ -51,6 +54,19 @@ class Row:
     share: float = 1.0
     items: int = 1
     padded_items: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(Generic[Answer]):
+    """What a request asks of a model: rows for its queue, and then the answer.
+
+    Attributes:
+        rows: To be run, in whatever batches.
+        answer: Gives the answer once every row is done.
+    """
+
+    rows: Sequence[Row]
+    answer: Callable[[], Answer]
 
 
 @runtime_checkable  # so that tests can check signatures

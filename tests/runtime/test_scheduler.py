@@ -139,7 +139,7 @@ def test_a_full_queue_says_so_and_has_room_once_somebody_leaves():
     asked = [desk.ask("a")[0], desk.ask("b")[0]]
     with pytest.raises(QueueFullError, match="Exceeds maximum queue size: 2 requests wait") as full:
         desk.scheduler.admit()
-    assert full.value.retry_s > 0
+    assert full.value.retry_after_s > 0
     asked[0].cancel()
     assert desk.scheduler.num_waiting == 1
     asked.append(desk.ask("c")[0])
