@@ -19,7 +19,7 @@ from foretell.server.call import Call
 from foretell.server.codec import ForecastTask, answer_bytes, read_request
 from foretell.server.errors import RequestError
 from foretell.server.inference_parameters import Value
-from foretell.server.inference_signature import Signature, Tensor
+from foretell.server.inference_signature import Limit, Signature, Tensor
 from foretell.server.inference_sizes import check_answer_size
 from foretell.server.inference_tensors import bytes_array, show
 from foretell.server.options import ServerOptions
@@ -62,6 +62,11 @@ class ForecastInference:
                 Tensor("quantile_levels", "FP64", ("levels",)),
                 Tensor(ERRORS, "BYTES", ("batch",)),
             ),
+            limits={
+                "batch": Limit(options.max_series, "on this server (--max-series)"),
+                "context_len": Limit(options.max_steps, "on this server (--max-steps)"),
+                "horizon": Limit(options.max_horizon, "on this server (--max-horizon)"),
+            },
             parameters={"horizon": "int", "quantile_levels": "text"},
             facts={
                 "context_length": str(spec.context_length),
@@ -112,7 +117,7 @@ class ForecastInference:
         return await answering.compute(partial(_write, answer, num_rows, reasons))
 
     def _read(self, arrays: Mapping[str, np.ndarray], own: Mapping[str, Value]) -> ForecastTask:
-        task = read_request(self._request(arrays, own), self._spec)
+        task = read_request(self._request(arrays, own), self._spec, self._options)
         check_answer_size(answer_bytes(len(task.rows.ids), task.options), self._options)
         return task
 

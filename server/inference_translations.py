@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from foretell.data.translation import Translation, TranslationPart
+from foretell.data.translation import RefusedSentencesError, Translation, TranslationPart
 from foretell.protos.v1 import translator_pb2 as wire
 from foretell.server.answering import Answered, Answering
 from foretell.server.call import Call
@@ -130,8 +130,8 @@ class TranslationInference:
         """Translate one sentence; yield parts as they are decided, and all outputs at the end.
 
         Raises:
-            RequestError: There is not one sentence, or something doesn't fit.
-            RefusedSentencesError: The sentence can't be translated.
+            RequestError: There is not one sentence, it can't be translated, or something doesn't
+                fit.
         """
         if arrays["sentences"].size != 1:
             raise RequestError(
@@ -146,11 +146,15 @@ class TranslationInference:
         if task.refusals:
             raise _refused(task.refusals)
         options = task.options[0]
-        async for event in answering.translate_stream(self.model, task.items[0], options, call):
-            if isinstance(event, Translation):
-                yield _write(Answered({0: event}, {}), 1, options.n_best)
-            else:
-                yield event
+        events = answering.translate_stream(self.model, task.items[0], options, call)
+        try:
+            async for event in events:
+                if isinstance(event, Translation):
+                    yield _write(Answered({0: event}, {}), 1, options.n_best)
+                else:
+                    yield event
+        except RefusedSentencesError as error:
+            raise _refused({one.position: one.reason for one in error.refusals}) from error
 
     def _read(
         self, arrays: Mapping[str, np.ndarray], own: Mapping[str, Value]
@@ -230,7 +234,7 @@ def _texts(text: str) -> list[str] | None:
 def _refused(reasons: Mapping[int, str]) -> RequestError:
     return RequestError(
         [f"sentences[{at}]: {reason}" for at, reason in reasons.items()]
-        + [f"Ask for the output {ERRORS!r} by name to have the other sentences answered."]
+        + [f"Ask ModelInfer for the output {ERRORS!r} by name to have the others answered."]
     )
 
 
