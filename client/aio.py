@@ -18,8 +18,11 @@ from foretell.client.models import (
     ModelInfo,
     ModelStatus,
     describe_request,
+    load_request,
     read_description,
+    read_status,
     read_statuses,
+    unload_request,
 )
 from foretell.client.options import MIB, ClientOptions, check_target
 from foretell.client.translation_call import ScoreCall, TranslateCall, stream_request
@@ -112,6 +115,18 @@ class AsyncClient:
         with remote_errors(self.target):
             description = await self._models.Describe(request, **self._with)
         return read_description(description)
+
+    async def load_model(self, name: str, version: int | None = None) -> ModelStatus:
+        """Have the server load a model and serve it; see `Client.load_model`."""
+        request = load_request(name, version)
+        with remote_errors(self.target):
+            return read_status(await self._models.Load(request, **self._with))
+
+    async def unload_model(self, name: str) -> ModelStatus:
+        """Have the server serve a model no more; see `Client.unload_model`."""
+        request = unload_request(name)
+        with remote_errors(self.target):
+            return read_status(await self._models.Unload(request, **self._with))
 
     async def forecast(
         self,

@@ -17,8 +17,11 @@ from foretell.client.models import (
     ModelInfo,
     ModelStatus,
     describe_request,
+    load_request,
     read_description,
+    read_status,
     read_statuses,
+    unload_request,
 )
 from foretell.client.options import MIB, ClientOptions, check_target
 from foretell.client.translation_call import ScoreCall, TranslateCall, stream_request
@@ -129,6 +132,38 @@ class Client:
         with remote_errors(self.target):
             description = self._models.Describe(request, **self._with)
         return read_description(description)
+
+    def load_model(self, name: str, version: int | None = None) -> ModelStatus:
+        """Have the server load a model and serve it, where its operator lets callers do that.
+
+        A model that takes long to load needs a client with a larger `timeout_s`; the server loads
+        on whoever waits.
+
+        Args:
+            name: Its name, as its folder has it.
+            version: Its version; None for the newest, or the one that the operator has pinned.
+
+        Returns:
+            The state of the version that serves now.
+
+        Raises:
+            OptionError: The name or the version can't be one.
+            RemoteError: The server can't be reached, or says no; what served goes on serving.
+        """
+        request = load_request(name, version)
+        with remote_errors(self.target):
+            return read_status(self._models.Load(request, **self._with))
+
+    def unload_model(self, name: str) -> ModelStatus:
+        """Have the server serve a model no more; the calls that it has are finished.
+
+        Raises:
+            OptionError: The name can't be one.
+            RemoteError: The server can't be reached, or says no.
+        """
+        request = unload_request(name)
+        with remote_errors(self.target):
+            return read_status(self._models.Unload(request, **self._with))
 
     def forecast(  # noqa: D417  # arguments that go together share a line
         self,

@@ -12,27 +12,42 @@ from foretell.protos.v1.models_pb2 import (
     DescribeModelRequest,
     ForecasterDescription,
     ListModelsResponse,
+    LoadModelRequest,
     ModelDescription,
     TranslatorDescription,
+    UnloadModelRequest,
 )
 from foretell.protos.v1.models_pb2 import ModelStatus as ModelStatusMessage
+
+_STATES = {
+    ModelStatusMessage.STATE_LOADING: "loading",
+    ModelStatusMessage.STATE_READY: "ready",
+    ModelStatusMessage.STATE_FAILED: "failed",
+    ModelStatusMessage.STATE_UNLOADING: "unloading",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class ModelStatus:
-    """Whether a version of a model is served.
+    """What becomes of a version of a model.
 
     Attributes:
         name: Of the model.
         version: Of the model.
-        is_ready: Whether it is served.
-        reason: Why it is not; empty where it is.
+        state: "ready" (it is served), "loading", "failed" or "unloading"; "unknown" to an older
+            client than the server.
+        reason: Why it is not served; of one that is, what is wrong with its files since.
     """
 
     name: str
     version: int
-    is_ready: bool
+    state: str
     reason: str
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is served."""
+        return self.state == "ready"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,30 +95,39 @@ def describe_request(name: str | None, version: int | None) -> DescribeModelRequ
     Raises:
         OptionError: What is given is no name or no version.
     """
-    problems = []
-    if name is not None and not (isinstance(name, str) and name.isprintable() and name):
-        problems.append(f"the model is {name!r}; give its name, or None for the only one.")
-    is_number = isinstance(version, numbers.Integral) and not isinstance(version, bool)
-    if version is not None and not (is_number and 1 <= version < 2**63):
-        problems.append(
-            f"the version is {version!r}; give a whole number from 1, or None for the one served."
-        )
-    if problems:
-        raise OptionError(problems)
+    _check(name, version, "or None for the one served")
     return DescribeModelRequest(model=name or "", version=int(version or 0))
+
+
+def load_request(name: str, version: int | None) -> LoadModelRequest:
+    """Ask for a model to be loaded; on the wire version 0 means that none is named.
+
+    Raises:
+        OptionError: What is given is no name or no version.
+    """
+    _check(name, version, "or None for the newest")
+    return LoadModelRequest(model=name, version=int(version or 0))
+
+
+def unload_request(name: str) -> UnloadModelRequest:
+    """Ask for a model to be unloaded.
+
+    Raises:
+        OptionError: What is given is no name.
+    """
+    _check(name, None, "")
+    return UnloadModelRequest(model=name)
 
 
 def read_statuses(response: ListModelsResponse) -> list[ModelStatus]:
     """Unpack the list of models."""
-    return [
-        ModelStatus(
-            status.name,
-            status.version,
-            status.state == ModelStatusMessage.STATE_READY,
-            status.reason,
-        )
-        for status in response.models
-    ]
+    return [read_status(status) for status in response.models]
+
+
+def read_status(status: ModelStatusMessage) -> ModelStatus:
+    """Unpack the state of one version."""
+    state = _STATES.get(status.state, "unknown")
+    return ModelStatus(status.name, status.version, state, status.reason)
 
 
 def read_description(description: ModelDescription) -> ModelInfo:
@@ -130,6 +154,17 @@ def read_description(description: ModelDescription) -> ModelInfo:
         max_characters=translator.max_characters,
         max_beam_size=translator.max_beam_size,
     )
+
+
+def _check(name: str | None, version: int | None, otherwise: str) -> None:
+    problems = []
+    if name is not None and not (isinstance(name, str) and name.isprintable() and name):
+        problems.append(f"the model is {name!r}; give its name, or None for the only one.")
+    is_number = isinstance(version, numbers.Integral) and not isinstance(version, bool)
+    if version is not None and not (is_number and 1 <= version < 2**63):
+        problems.append(f"the version is {version!r}; give a whole number from 1, {otherwise}.")
+    if problems:
+        raise OptionError(problems)
 
 
 def forecaster_of(model: ModelInfo, target: str) -> ForecasterSpec:
