@@ -84,8 +84,30 @@ def serve(
         int, typer.Option(metavar="N", min=1, help="Processes that share the port.")
     ] = 1,
     instances: Annotated[
-        int, typer.Option(metavar="N", min=1, help="Batches computed at a time.")
-    ] = 2,
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Batches of a model computed at a time; default: its threads.",
+            show_default=False,
+        ),
+    ] = None,
+    batching: Annotated[
+        bool,
+        typer.Option(
+            "--batching/--no-batching", help="Requests of several callers may share a batch."
+        ),
+    ] = True,
+    max_queue: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Most requests that wait for a model.")
+    ] = 256,
+    max_queue_mib: Annotated[
+        int, typer.Option(metavar="MIB", min=1, help="Most MiB of all requests for a model.")
+    ] = 256,
+    max_batch_s: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", min=0.001, help="Seconds after which a batch is stopped."),
+    ] = 300.0,
     max_message_mib: Annotated[
         int,
         typer.Option(metavar="MIB", min=1, max=2047, help="Largest request and answer, in MiB."),
@@ -148,6 +170,10 @@ def serve(
         model_control=ModelControl.parse(model_control, poll_s, pin or []),
         workers=workers,
         instances=instances,
+        batching=batching,
+        max_queue=max_queue,
+        max_queue_bytes=max_queue_mib * 1024 * 1024,
+        max_batch_s=max_batch_s,
         max_message_bytes=max_message_mib * 1024 * 1024,
         max_series=max_series,
         max_steps=max_steps,

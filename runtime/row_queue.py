@@ -18,8 +18,14 @@ _Entry = tuple[int, float, int, QueuedRow]  # priority, place in the fair order,
 class RowQueue:
     """Rows that wait; its length is how many somebody waits for. Not for several threads."""
 
-    def __init__(self) -> None:
-        self._heaps: dict[tuple[object, Hashable], list[_Entry]] = {}
+    def __init__(self, *, merges: bool = True) -> None:
+        """Make an empty queue.
+
+        Args:
+            merges: Rows of several requests may share a batch.
+        """
+        self._merges = merges
+        self._heaps: dict[tuple[object, Hashable, Request | None], list[_Entry]] = {}
         self._arrivals = itertools.count()
         self._clock = 0.0  # place in the fair order of what was taken last
         self._num_alive = 0
@@ -33,7 +39,8 @@ class RowQueue:
         now = time.monotonic()
         place = self._clock
         for row in rows:
-            heap = self._heaps.setdefault((row.run, row.key), [])
+            kind = (row.run, row.key, None if self._merges else request)
+            heap = self._heaps.setdefault(kind, [])
             queued = QueuedRow(row, request, now)
             heapq.heappush(heap, (request.priority, place, next(self._arrivals), queued))
             place += row.share

@@ -86,6 +86,7 @@ class Scheduler:
         threads: int,
         limits: QueueLimits | None = None,
         on_batch: Callable[[BatchReport], None] | None = None,
+        merges: bool = True,
     ) -> None:
         """Make an empty queue.
 
@@ -93,12 +94,13 @@ class Scheduler:
             threads: Batches that run at a time.
             limits: What may be before the model.
             on_batch: Is told of every batch, in the thread that ran it.
+            merges: Rows of several requests may share a batch.
         """
         self._limits = limits or QueueLimits()
         self._max_threads = threads
         self._on_batch = on_batch
         self._wake = threading.Condition()  # its lock guards all below, and requests' states
-        self._queue = RowQueue()
+        self._queue = RowQueue(merges=merges)
         self._num_waiting = 0
         self._bytes = 0
         self._threads: set[threading.Thread] = set()

@@ -1,31 +1,41 @@
 """How every service gets its answers, whatever the wire: one way in, one way out.
 
-Services read requests and write responses; what lies between, from a task to its answer, is here.
+Services read requests and write responses; what lies between is here. A request is let in or
+refused, waits for its model with those of others, is computed in batches with them, and leaves at
+once when its call ends.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Generator, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import closing
+import time
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from foretell.data.options import ForecastOptions
 from foretell.data.panel import PanelForecast, Rows
-from foretell.data.translation import (
-    PairScore,
-    RefusedSentencesError,
-    TranslateOptions,
-    Translation,
-    TranslationPart,
-)
+from foretell.data.translation import PairScore, TranslateOptions, Translation, TranslationPart
+from foretell.runtime.answers import Answers
+from foretell.runtime.scheduler import BatchReport, QueueLimits, Scheduler
+from foretell.runtime.work import Batch, DeadlineError, Plan, QueueFullError, Request, Row
 from foretell.server.call import Call
-from foretell.server.served import Model
+from foretell.server.observing import Observer
+from foretell.server.options import ServerOptions
+from foretell.server.served import Model, Served
 from foretell.server.translation_codec import Task
-from foretell.server.working import stream_from_worker
 
 Answer = TypeVar("Answer")
 Found = TypeVar("Found")
@@ -49,16 +59,54 @@ class Answered(Generic[Answer]):
 class Answering:
     """Gets answers from models for calls; what nobody waits for any more is stopped.
 
-    All methods belong to the server's event loop; what they are given to compute runs off it.
+    All methods belong to the server's event loop; what they are given to compute runs off it. They
+    raise `QueueFullError` where a model has too much before it, and `DeadlineError` where a
+    request's time was over before its answer was there.
     """
 
-    def __init__(self, workers: Executor) -> None:
-        self._workers = workers
+    def __init__(self, options: ServerOptions, observer: Observer) -> None:
+        self._instances = options.instances
+        self._merges = options.batching
+        self._limits = QueueLimits(
+            max_requests=options.max_queue,
+            max_bytes=options.max_queue_bytes,
+            max_batch_s=options.max_batch_s,
+        )
+        self._observer = observer
+        self._schedulers: WeakKeyDictionary[Served, Scheduler] = WeakKeyDictionary()
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="wire")
 
     async def compute(self, work: Callable[[], Found]) -> Found:
         """Read a request or write a response, off the event loop."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, work)
+
+    @contextmanager
+    def admitted(self, model: Model, call: Call) -> Iterator[Request]:
+        """Hold a call's place before a model while the block runs.
+
+        The methods below do so themselves; whoever has much to read before he can ask enters here
+        first, so that nothing is read for a call that is refused.
+        """
+        if call.request is not None:
+            yield call.request
+            return
+        started_at = time.monotonic()
+        call.request = request = self._admit(model, call)
+        outcome = "error"
+        try:
+            yield request
+            outcome = "ok"
+        except DeadlineError:
+            outcome = "deadline"
+            raise
+        except (asyncio.CancelledError, GeneratorExit):
+            outcome = "deadline" if call.is_late else "cancelled"
+            raise
+        finally:
+            request.cancel()
+            call.request = None
+            seconds = time.monotonic() - started_at
+            self._observer.on_done(model.name, model.version, outcome, seconds)
 
     async def translate(
         self, model: Model, task: Task[str], call: Call, *, first_place: int = 0
@@ -77,32 +125,25 @@ class Answering:
         """
         translator, _ = model.translator
         options = task.options if len(task.options) > 1 else task.options[0]
-        return await self._answer_all(
-            task,
-            partial(
-                translator.translate,
-                task.items,
-                options,
-                first_place=first_place,
-                on_step=call.check,
-            ),
-        )
+        plan = partial(translator.plan_translations, task.items, options, first_place=first_place)
+        answered = _answered(task, await self._ask(model, plan, call))
+        self._tell_tokens(model, answered.answers.values())
+        return answered
 
     async def score(
         self, model: Model, task: Task[tuple[str, str]], call: Call
     ) -> Answered[PairScore]:
         """Score the pairs of a task; else as `translate`."""
         translator, _ = model.translator
-        return await self._answer_all(
-            task, partial(translator.score, task.items, on_step=call.check)
-        )
+        plan = partial(translator.plan_scores, task.items)
+        return _answered(task, await self._ask(model, plan, call))
 
     async def translate_stream(
         self, model: Model, sentence: str, options: TranslateOptions, call: Call
     ) -> AsyncIterator[TranslationPart | Translation]:
         """Translate one sentence; yield what is found while it is being found.
 
-        Parts that hold nothing are left out.
+        Parts that hold nothing are left out. The search never waits for a slow reader.
 
         Raises:
             ModelKindError: The model is no translator.
@@ -110,14 +151,29 @@ class Answering:
             RefusedSentencesError: The sentence can't be translated.
         """
         translator, _ = model.translator
+        loop = asyncio.get_running_loop()
+        found: asyncio.Queue[TranslationPart | Translation | None] = asyncio.Queue()
+        nothing = TranslationPart()
 
-        def steps() -> Generator[TranslationPart | Translation | None, None, None]:
+        def search(batch: Batch) -> None:
             with closing(translator.translate_stream(sentence, options)) as events:
                 for event in events:
-                    yield None if event == TranslationPart() else event
+                    batch.given_up()
+                    if event != nothing:
+                        loop.call_soon_threadsafe(found.put_nowait, event)
+            batch.put(0)
 
-        async for event in stream_from_worker(steps, self._workers, call):
-            yield event
+        with self.admitted(model, call) as request:
+            call.leave_at_end(request)
+            request.done.add_done_callback(
+                lambda _: loop.call_soon_threadsafe(found.put_nowait, None)
+            )
+            request.begin([Row(search, None, None)])
+            while (event := await _until(call, found.get())) is not None:
+                if isinstance(event, Translation):
+                    self._tell_tokens(model, [event])
+                yield event
+            await asyncio.wrap_future(request.done)
 
     async def forecast(
         self, model: Model, rows: Rows, future: Rows | None, options: ForecastOptions, call: Call
@@ -130,7 +186,8 @@ class Answering:
             TableError: The known-future covariates don't fit the rows.
         """
         forecaster, _ = model.forecaster
-        return await self._in_worker(partial(forecaster.forecast_rows, rows, future, options))
+        plan = partial(forecaster.plan_forecast, rows, future, options)
+        return await self._ask(model, plan, call)
 
     async def run_graph(
         self,
@@ -149,27 +206,93 @@ class Answering:
             outputs: Names of the outputs to return; None returns all.
             call: Which waits for them.
         """
-        return await self._in_worker(partial(model.served.run_graph, graph, inputs, outputs))
+        found: dict[str, np.ndarray] = {}
 
-    async def _answer_all(
-        self, task: Task[Found], ask: Callable[[], Sequence[Answer]]
-    ) -> Answered[Answer]:
-        reasons: dict[int, str] = {}
+        def run(batch: Batch) -> None:
+            found.update(model.served.run_graph(graph, inputs, outputs, stop=batch.stop))
+            batch.put(0)
+
+        with self.admitted(model, call) as request:
+            request.begin([Row(run, None, None)])
+            await _until(call, asyncio.wrap_future(request.done))
+            return found
+
+    def close(self, timeout_s: float) -> bool:
+        """Wait for what is still being computed, for nobody any more.
+
+        Returns:
+            Whether it ended in time.
+        """
+        end = time.monotonic() + timeout_s
+        self._readers.shutdown(wait=False)
+        schedulers = list(self._schedulers.values())
+        return not [one for one in schedulers if not one.close(max(0.0, end - time.monotonic()))]
+
+    async def _ask(self, model: Model, plan: Callable[[], Plan[Found]], call: Call) -> Found:
+        with self.admitted(model, call) as request:
+            planned = await self.compute(plan)
+            request.begin(planned.rows)
+            await _until(call, asyncio.wrap_future(request.done))
+            return await self.compute(planned.answer)
+
+    def _admit(self, model: Model, call: Call) -> Request:
+        observer, name, version = self._observer, model.name, model.version
+        scheduler = self._schedulers.get(model.served)
+        if scheduler is None:
+
+            def report(batch: BatchReport) -> None:
+                observer.on_batch(
+                    name,
+                    version,
+                    batch.requests,
+                    batch.items,
+                    batch.padded_items,
+                    batch.queue_s,
+                    batch.compute_s,
+                )
+
+            scheduler = Scheduler(
+                threads=self._instances or model.served.threads,
+                limits=self._limits,
+                on_batch=report,
+                merges=self._merges,
+            )
+            self._schedulers[model.served] = scheduler
+            observer.on_queue(name, version, lambda: scheduler.num_waiting)
         try:
-            answers: Sequence[Answer | None] = await self._in_worker(ask)
-        except RefusedSentencesError as error:
-            answers = error.answers
-            reasons = {refusal.position: refusal.reason for refusal in error.refusals}
-        reasons |= task.refusals
-        return Answered(
-            {
-                at: answer
-                for at, answer in enumerate(answers)
-                if answer is not None and at not in reasons
-            },
-            dict(sorted(reasons.items())),
-        )
+            request = scheduler.admit(
+                size_bytes=call.size_bytes, priority=call.priority, deadline=call.deadline
+            )
+        except (QueueFullError, DeadlineError) as error:
+            is_full = isinstance(error, QueueFullError)
+            observer.on_rejected(name, version, "full" if is_full else "deadline")
+            raise
+        observer.on_admitted(name, version)
+        return request
 
-    async def _in_worker(self, work: Callable[[], Found]) -> Found:
-        """Compute in a worker; what waits for a worker when the call ends is never begun."""
-        return await asyncio.get_running_loop().run_in_executor(self._workers, work)
+    def _tell_tokens(self, model: Model, translations: Iterable[Translation]) -> None:
+        count = sum(len(one.tokens) for answer in translations for one in answer.hypotheses)
+        self._observer.on_tokens(model.name, model.version, count)
+
+
+def _answered(task: Task[Found], found: Answers[Answer]) -> Answered[Answer]:
+    reasons = {refusal.position: refusal.reason for refusal in found.refusals} | task.refusals
+    return Answered(
+        {
+            at: answer
+            for at, answer in enumerate(found.answers)
+            if answer is not None and at not in reasons
+        },
+        dict(sorted(reasons.items())),
+    )
+
+
+async def _until(call: Call, found: Awaitable[Found]) -> Found:
+    """Wait until the call's time is over; gRPC knows nothing of what a request itself allows."""
+    try:
+        async with asyncio.timeout_at(call.deadline):
+            return await found
+    except TimeoutError as error:
+        if isinstance(error, DeadlineError):
+            raise
+        raise DeadlineError("Request timeout expired: its answer wasn't there in time.") from error

@@ -2,8 +2,6 @@
 
 import asyncio
 import contextlib
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 from functools import partial
 
@@ -74,7 +72,7 @@ class Application:
         self.address = options.listen
         self._repository = repository
         self._options = options
-        self._workers = ThreadPoolExecutor(options.instances, thread_name_prefix="model")
+        self._answering = Answering(options, repository.observer)
         self._drain = Drain()
         self._is_stopping = False
         self._telling: asyncio.Task[None] | None = None
@@ -118,7 +116,7 @@ class Application:
             ListenError: The address can't be had.
         """
         repository, options = self._repository, self._options
-        answering = Answering(self._workers)
+        answering = self._answering
         add_ForecasterServicer_to_server(
             ForecasterService(repository, answering, options), self._server
         )
@@ -167,10 +165,8 @@ class Application:
         if not is_clean:
             return Ending.CUT_OFF
         # A caller may have given up on a computation, which goes on.
-        rest = threading.Thread(target=self._workers.shutdown, daemon=True)
-        rest.start()
-        rest.join(_FLUSH_S)
-        return Ending.ABANDONED if rest.is_alive() or not is_idle else Ending.CLEAN
+        has_ended = await asyncio.to_thread(self._answering.close, _FLUSH_S)
+        return Ending.CLEAN if has_ended and is_idle else Ending.ABANDONED
 
     def _is_serving(self) -> bool:
         return not self._is_stopping and bool(self._repository.models)

@@ -1,27 +1,22 @@
 """What is known of one call, whatever service it came to: until when, how urgent, and its end."""
 
-import threading
 import time
+import weakref
 
 import grpc
 
-DEFAULT_PRIORITY = 2
-"""Smaller numbers go first; a call that names none, or 0, has this one."""
-
-
-class CallOverError(Exception):
-    """The call that is computed for is over; nobody gets to see this."""
+from foretell.runtime.work import DEFAULT_PRIORITY, Request
 
 
 class Call:
-    """One call from its start to its end.
+    """One call from its start to its end, or one request of a call that streams several.
 
     Attributes:
         context: gRPC's, for metadata and for ending the call.
         size_bytes: Of the request: what waiting costs in memory.
         deadline: On the clock of `time.monotonic`; None where there is none.
-        priority: Calls of a smaller number are computed first; see `DEFAULT_PRIORITY`.
-        is_over: Is set at the call's end, also where no exception tells it: while gRPC writes.
+        priority: Calls of a smaller number are computed first; `DEFAULT_PRIORITY` is 2.
+        request: Its place before a model, while it has one.
     """
 
     def __init__(
@@ -46,10 +41,22 @@ class Call:
         self.priority = priority or DEFAULT_PRIORITY
         times = [left for left in (timeout_s, context.time_remaining()) if left is not None]
         self.deadline = time.monotonic() + min(times) if times else None
-        self.is_over = threading.Event()
-        context.add_done_callback(lambda _: self.is_over.set())
+        self.request: Request | None = None
 
-    def check(self) -> None:
-        """Raise once the call is over; what computes for it asks now and then."""
-        if self.is_over.is_set():
-            raise CallOverError
+    @property
+    def is_late(self) -> bool:
+        """Whether its time is over."""
+        return self.deadline is not None and time.monotonic() >= self.deadline
+
+    def leave_at_end(self, request: Request) -> None:
+        """Cancel a request when the call ends, also where no exception tells it: in gRPC's writes.
+
+        A call may stream many requests, so this holds none of them.
+        """
+        held = weakref.ref(request)
+
+        def leave(_: object) -> None:
+            if (request := held()) is not None:
+                request.cancel()
+
+        self.context.add_done_callback(leave)

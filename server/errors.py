@@ -20,6 +20,7 @@ from foretell.data.errors import (
     TableError,
 )
 from foretell.protos.trailers import write_error_kind
+from foretell.runtime.work import DeadlineError, QueueFullError
 from foretell.server.details import status_details
 from foretell.server.request_id import current_request_id
 
@@ -86,6 +87,8 @@ _CODES: tuple[tuple[type[ForetellError], grpc.StatusCode], ...] = (
     (ModelLoadError, grpc.StatusCode.FAILED_PRECONDITION),
     (ModelControlError, grpc.StatusCode.FAILED_PRECONDITION),
     (MessageSizeError, grpc.StatusCode.RESOURCE_EXHAUSTED),
+    (QueueFullError, grpc.StatusCode.RESOURCE_EXHAUSTED),
+    (DeadlineError, grpc.StatusCode.DEADLINE_EXCEEDED),
     (UnauthenticatedError, grpc.StatusCode.UNAUTHENTICATED),
     (ForbiddenError, grpc.StatusCode.PERMISSION_DENIED),
 )

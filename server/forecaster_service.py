@@ -56,8 +56,9 @@ class ForecasterService(ForecasterServicer):
         call = Call(context, size_bytes=request.ByteSize())
         with self._repository.lease(request.model, request.version) as model:
             forecaster, spec = model.forecaster
-            task = await answering.compute(partial(self._read, request, spec))
-            answer = await answering.forecast(model, task.rows, task.future, task.options, call)
+            with answering.admitted(model, call):
+                task = await answering.compute(partial(self._read, request, spec))
+                answer = await answering.forecast(model, task.rows, task.future, task.options, call)
             response = await answering.compute(
                 partial(write_answer, answer, task.rows, raw=request.raw_answer)
             )

@@ -12,7 +12,7 @@ from foretell.data.translation import TranslationPart
 from foretell.protos.inference import inference_pb2 as wire
 from foretell.protos.inference.inference_pb2_grpc import GRPCInferenceServiceServicer
 from foretell.server.answering import Answering
-from foretell.server.call import Call, CallOverError
+from foretell.server.call import Call
 from foretell.server.errors import ModelNotReadyError, RequestError, told_status
 from foretell.server.inference_descriptions import (
     write_config,
@@ -179,8 +179,6 @@ class InferenceService(GRPCInferenceServiceServicer):
             try:
                 async for response in self._answers(request, context):
                     yield wire.ModelStreamInferResponse(infer_response=response)
-            except CallOverError:
-                raise
             except Exception as error:
                 _note_id(error, request)
                 if ends_on_error:
@@ -216,17 +214,18 @@ class InferenceService(GRPCInferenceServiceServicer):
         context: grpc.aio.ServicerContext,
     ) -> wire.ModelInferResponse:
         call = _call(request, parameters, context)
-        arrays, outputs = await self._answering.compute(
-            partial(_read, request, inference.signature)
-        )
-        found = await inference.answer(
-            self._answering,
-            arrays,
-            parameters.own,
-            outputs,
-            call,
-            names_outputs=bool(request.outputs),
-        )
+        with self._answering.admitted(inference.model, call):
+            arrays, outputs = await self._answering.compute(
+                partial(_read, request, inference.signature)
+            )
+            found = await inference.answer(
+                self._answering,
+                arrays,
+                parameters.own,
+                outputs,
+                call,
+                names_outputs=bool(request.outputs),
+            )
         tensors = _chosen(inference.signature, outputs)
         return await self._answering.compute(
             partial(self._write, inference, request, parameters, tensors, found, is_final=True)

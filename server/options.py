@@ -11,6 +11,7 @@ from foretell.server.security import SecurityOptions
 
 MIB = 1024 * 1024
 _LARGEST = 2**31 - 1
+_LARGEST_BYTES = 2**63 - 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,8 +28,13 @@ class ServerOptions:
         worker: Number of this process among them, from 0.
         counts_folder: Where these processes tell each other what they counted; None where there is
             but one.
-        instances: Batches that are computed at a time; more wait. Each may use all of a model's
-            threads.
+        instances: Batches of one model that are computed at a time; more wait. None takes as many
+            as the model has threads.
+        batching: Requests of several callers may share a batch; else each runs in its own.
+        max_queue: Most requests that wait for one model; more are refused.
+        max_queue_bytes: Most bytes of all requests for one model, waiting or computed; a single one
+            is always let in.
+        max_batch_s: Seconds after which a batch is stopped, and its callers get an error.
         max_message_bytes: Largest request and largest answer. Memory for messages is at most about
             this times twice the number of requests in work.
         max_series: Most series of one request.
@@ -49,7 +55,11 @@ class ServerOptions:
     workers: int = 1
     worker: int = 0
     counts_folder: Path | None = None
-    instances: int = 2
+    instances: int | None = None
+    batching: bool = True
+    max_queue: int = 256
+    max_queue_bytes: int = 256 * MIB
+    max_batch_s: float = 300.0
     max_message_bytes: int = 64 * MIB
     max_series: int = 10_000
     max_steps: int = 1_000_000
@@ -62,7 +72,7 @@ class ServerOptions:
 
     def __post_init__(self) -> None:
         problems = []
-        if self.instances < 1:
+        if self.instances is not None and self.instances < 1:
             problems.append(f"instances is {self.instances}; it must be at least 1.")
         if not 1024 <= self.max_message_bytes < 2048 * MIB:
             problems.append(
@@ -70,6 +80,8 @@ class ServerOptions:
                 f"{2048 * MIB - 1:,}."
             )
         limits = {
+            "max_queue": (self.max_queue, _LARGEST),
+            "max_queue_bytes": (self.max_queue_bytes, _LARGEST_BYTES),
             "max_series": (self.max_series, _LARGEST),
             "max_steps": (self.max_steps, _LARGEST),
             "max_horizon": (self.max_horizon, MAX_HORIZON),
@@ -82,6 +94,8 @@ class ServerOptions:
             for name, (value, most) in limits.items()
             if not 1 <= value <= most
         ]
+        if not 0 < self.max_batch_s < float("inf"):
+            problems.append(f"max_batch_s is {self.max_batch_s}; it must be above 0 seconds.")
         for name in ("drain_delay_s", "grace_s"):
             value = getattr(self, name)
             if not 0 <= value < float("inf"):
@@ -95,3 +109,8 @@ class ServerOptions:
             )
         if problems:
             raise OptionError(problems)
+
+    @property
+    def max_fields(self) -> int:
+        """Most fields of one request: some for each series and sentence, and for its tensors."""
+        return 100_000 + 8 * (self.max_series + self.max_sentences)

@@ -43,7 +43,11 @@ def serve(
     device: str = "auto",
     threads: int | None = None,
     workers: int = 1,
-    instances: int = 2,
+    instances: int | None = None,
+    batching: bool = True,
+    max_queue: int = 256,
+    max_queue_bytes: int = 256 * MIB,
+    max_batch_s: float = 300.0,
     max_message_bytes: int = 64 * MIB,
     max_series: int = 10_000,
     max_steps: int = 1_000_000,
@@ -75,7 +79,12 @@ def serve(
         device: "auto", "cpu" or "cuda".
         threads: Threads of each model; None takes the allowed cores.
         workers: Processes that share the address, each with models of its own.
-        instances: Batches that are computed at a time, in each of them.
+        instances: Batches of a model that are computed at a time, in each of them; None takes as
+            many as the model has threads.
+        batching: Requests of several callers may share a batch.
+        max_queue: Most requests that wait for a model.
+        max_queue_bytes: Most bytes of all requests for a model.
+        max_batch_s: Seconds after which a batch is stopped, and its callers get an error.
         max_message_bytes: Largest request and largest answer.
         max_series: Most series of one request to a forecaster.
         max_steps: Most rows of one series.
@@ -103,6 +112,10 @@ def serve(
         security=security or SecurityOptions(),
         workers=workers,
         instances=instances,
+        batching=batching,
+        max_queue=max_queue,
+        max_queue_bytes=max_queue_bytes,
+        max_batch_s=max_batch_s,
         max_message_bytes=max_message_bytes,
         max_series=max_series,
         max_steps=max_steps,

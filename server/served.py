@@ -1,6 +1,6 @@
 """What the server asks of a model: the calls of the runtime that it needs, and no more."""
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -10,6 +10,9 @@ from foretell.data.bundle import ForecasterSpec, Manifest, TranslatorSpec
 from foretell.data.options import ForecastOptions
 from foretell.data.panel import PanelForecast, Rows
 from foretell.data.translation import PairScore, TranslateOptions, Translation, TranslationPart
+from foretell.runtime.answers import Answers
+from foretell.runtime.stopping import Stop
+from foretell.runtime.work import Plan
 from foretell.server.errors import ModelKindError
 
 
@@ -24,35 +27,46 @@ class Served(Protocol):
     def provider(self) -> str:
         """What computes the answers, the one in use."""
 
+    @property
+    def threads(self) -> int:
+        """Batches that are worth being computed at a time."""
+
     def run_graph(
-        self, graph: str, inputs: Mapping[str, np.ndarray], outputs: Sequence[str] | None
+        self,
+        graph: str,
+        inputs: Mapping[str, np.ndarray],
+        outputs: Sequence[str] | None,
+        *,
+        stop: Stop,
     ) -> dict[str, np.ndarray]:
-        """Run "forecaster", "encoder" or "decoder" once on arrays that fit its signature."""
+        """Run "forecaster", "encoder" or "decoder" once on arrays that fit its signature.
+
+        When `stop` is set, the run ends with a `StoppedError`.
+        """
 
 
 class ServedForecaster(Served, Protocol):
     """What the server asks of a forecaster."""
 
-    def forecast_rows(
+    def plan_forecast(
         self, rows: Rows, future: Rows | None, options: ForecastOptions
-    ) -> PanelForecast:
-        """Forecast typed rows."""
+    ) -> Plan[PanelForecast]:
+        """Say what is to be computed for typed rows."""
 
 
 class ServedTranslator(Served, Protocol):
     """What the server asks of a translator."""
 
-    def translate(
+    def plan_translations(
         self,
         sentences: Sequence[str],
         options: TranslateOptions | Sequence[TranslateOptions],
         *,
         first_place: int,
-        on_step: Callable[[], None],
-    ) -> list[Translation]:
-        """Translate sentences, the first of which has this place in the caller's whole list.
+    ) -> Plan[Answers[Translation]]:
+        """Say what is to be searched for sentences.
 
-        `on_step` is called at every step; what it raises ends the call.
+        The first one has this place in the caller's whole list.
         """
 
     def translate_stream(
@@ -60,10 +74,8 @@ class ServedTranslator(Served, Protocol):
     ) -> Generator[TranslationPart | Translation, None, None]:
         """Yield a part a step, which may be empty, and the translation last; closing it stops."""
 
-    def score(
-        self, pairs: Sequence[tuple[str, str]], *, on_step: Callable[[], None]
-    ) -> list[PairScore]:
-        """Score given translations; `on_step` as above."""
+    def plan_scores(self, pairs: Sequence[tuple[str, str]]) -> Plan[Answers[PairScore]]:
+        """Say what is to be computed for given translations."""
 
 
 @dataclass(frozen=True, slots=True)

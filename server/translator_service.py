@@ -44,8 +44,11 @@ class TranslatorService(TranslatorServicer):
         call = Call(context, size_bytes=request.ByteSize())
         with self._repository.lease(request.model, request.version) as model:
             _, spec = model.translator
-            task = await answering.compute(partial(self._read, request, spec))
-            answered = await answering.translate(model, task, call, first_place=request.first_place)
+            with answering.admitted(model, call):
+                task = await answering.compute(partial(self._read, request, spec))
+                answered = await answering.translate(
+                    model, task, call, first_place=request.first_place
+                )
             return await answering.compute(partial(self._write, model, request, answered))
 
     async def TranslateStream(  # noqa: N802  # gRPC's name
@@ -84,8 +87,9 @@ class TranslatorService(TranslatorServicer):
         call = Call(context, size_bytes=request.ByteSize())
         with self._repository.lease(request.model, request.version) as model:
             _ = model.translator  # another kind of model is told first
-            task = await answering.compute(partial(read_pairs, request, self._options))
-            answered = await answering.score(model, task, call)
+            with answering.admitted(model, call):
+                task = await answering.compute(partial(read_pairs, request, self._options))
+                answered = await answering.score(model, task, call)
             return await answering.compute(partial(self._write_scores, model, answered))
 
     def _read(self, request: wire.TranslateRequest, spec: TranslatorSpec) -> Task[str]:

@@ -12,6 +12,7 @@ import numpy as np
 from foretell.data.bundle import ForecasterSpec, Manifest
 from foretell.data.panel import PanelForecast
 from foretell.data.regular import regularise
+from foretell.runtime.work import Plan, Row
 
 
 def make_manifest(
@@ -42,17 +43,27 @@ class FakeForecaster:
     """Answers `last + level - 0.5 + future covariates + static`; counts and records its calls."""
 
     provider = "FakeExecutionProvider"
+    threads = 2
 
     def __init__(self, *, delay_s=0.0, error=None, **manifest):
         self.manifest = make_manifest(**manifest)
         self.delay_s = delay_s
         self.error = error
         self.calls = []
-        self.threads = set()
+        self.own_threads = set()
+
+    def plan_forecast(self, rows, future, options):
+        answers = []
+
+        def run(batch):
+            answers.append(self.forecast_rows(rows, future, options))
+            batch.put(0)
+
+        return Plan([Row(run, None, None)], lambda: answers[-1])
 
     def forecast_rows(self, rows, future, options):
         self.calls.append((rows, future, options))
-        self.threads.add(threading.current_thread())
+        self.own_threads.add(threading.current_thread())
         time.sleep(self.delay_s)
         if self.error is not None:
             raise self.error

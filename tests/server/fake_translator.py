@@ -6,10 +6,12 @@ test wants to go wrong, or to wait for, can be switched on.
 
 import random
 import threading
+from functools import partial
 
 import numpy as np
 
 from foretell.data.bundle import Manifest, TranslatorSpec
+from foretell.data.errors import OptionError
 from foretell.data.sentences import check_pairs, check_sentences
 from foretell.data.text import is_blank, is_copied, normalise
 from foretell.data.translation import (
@@ -21,6 +23,8 @@ from foretell.data.translation import (
     Translation,
     TranslationPart,
 )
+from foretell.runtime.answers import Answers
+from foretell.runtime.work import Plan, Row
 
 DEFAULTS = TranslateOptions()
 
@@ -52,28 +56,32 @@ class FakeTranslator:
     """
 
     provider = "FakeExecutionProvider"
+    threads = 2
 
     def __init__(self, *, error=None, before_step=lambda: None, **manifest):
         self.manifest = make_manifest(**manifest)
         self.error = error
         self.before_step = before_step
         self.calls = []
+        self.batches = []  # the number of sentences of each
+        self.answered = []
         self.steps = 0
         self.closed = threading.Event()
 
-    def translate(self, sentences, options=DEFAULTS, *, first_place=0, on_step=lambda: None):
+    def plan_translations(self, sentences, options=DEFAULTS, *, first_place=0):
         texts, settings = check_sentences(sentences, options)
         self.calls.append((list(texts), list(settings), first_place))
         if self.error is not None:
             raise self.error
-        for _ in texts:
-            self.step(on_step)
-        return self._all(
+        return self._plan(
             [
-                self._one(text, options, first_place + at)
+                partial(self._one, text, options, first_place + at)
                 for at, (text, options) in enumerate(zip(texts, settings, strict=True))
             ]
         )
+
+    def translate(self, sentences, options=DEFAULTS, *, first_place=0):
+        return self._alone(self.plan_translations(sentences, options, first_place=first_place))
 
     def translate_stream(self, sentence, options=DEFAULTS):
         try:
@@ -87,25 +95,48 @@ class FakeTranslator:
         finally:
             self.closed.set()
 
-    def score(self, pairs, *, on_step=lambda: None):
-        answers = []
-        for _ in pairs:
-            self.step(on_step)
-        for source, target in check_pairs(pairs):
-            if "bad" in source:
-                answers.append("the source is bad; send a good one.")
-                continue
-            log_probs = tuple(-0.1 * (at + 1) for at in range(len(target.split()) + 1))
-            total = sum(log_probs)
-            answers.append(
-                PairScore(
-                    tokens=pieces(target),
-                    token_log_probs=log_probs,
-                    log_prob=total,
-                    score=total / len(log_probs),
-                )
-            )
-        return self._all(answers)
+    def plan_scores(self, pairs):
+        return self._plan([partial(self._score, *pair) for pair in check_pairs(pairs)])
+
+    def score(self, pairs):
+        return self._alone(self.plan_scores(pairs))
+
+    def _score(self, source, target):
+        if "bad" in source:
+            return "the source is bad; send a good one."
+        log_probs = tuple(-0.1 * (at + 1) for at in range(len(target.split()) + 1))
+        total = sum(log_probs)
+        return PairScore(
+            tokens=pieces(target),
+            token_log_probs=log_probs,
+            log_prob=total,
+            score=total / len(log_probs),
+        )
+
+    def _plan(self, makers):
+        answers = Answers(len(makers))
+        rows = [Row(self._run, "k", (answers, *item), 0.01) for item in enumerate(makers)]
+        return Plan(rows, lambda: answers)
+
+    def _alone(self, plan):
+        for row in plan.rows:
+            self._answer(*row.task)
+        return plan.answer().all()
+
+    def _run(self, batch):
+        self.batches.append(len(batch.tasks))
+        for place, task in enumerate(batch.tasks):
+            self._answer(*task, batch.given_up)
+            batch.put(place)
+
+    def _answer(self, answers, at, make, on_step=lambda: None):
+        self.step(on_step)
+        found = make()
+        self.answered.append(str(found))
+        if isinstance(found, str):
+            answers.refuse(at, OptionError(found))
+        else:
+            answers.answers[at] = found
 
     def step(self, on_step=lambda: None):
         self.before_step()

@@ -96,18 +96,18 @@ def test_a_stream_that_waits_for_a_worker_and_is_given_up_is_never_begun(serving
         begun.set()
         go_on.wait(20)
 
-    busy, waiting = make_translator(before_step=hold), make_translator()
-    with serving(busy=busy, waiting=waiting, options=ONE_WORKER) as channel:
-        first = stream(channel, "a", model="busy")
+    translator = make_translator(before_step=hold)
+    with serving(ende=translator, options=ONE_WORKER) as channel:
+        first = stream(channel, "a")
         assert begun.wait(20)
-        given_up = stream(channel, "a", model="waiting")
+        given_up = stream(channel, "x y z")
         let_the_server_hear(channel)
         given_up.cancel()
         let_the_server_hear(channel)
         go_on.set()
         assert [one.part.text for one in first] == ["a", ""]
-        assert texts(translate(channel, "ab", model="busy")) == ["ba"]
-    assert waiting.steps == 0
+        assert texts(translate(channel, "ab")) == ["ba"]
+    assert translator.steps == 2
 
 
 def ask_for_translations(stub):
