@@ -16,7 +16,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 # Serves fake models through the real `serve`, as the command line does. A version with a file
 # `bad` in it can't be loaded; the provider tells which process answers.
-PROGRAM = """
+PROGRAM = r"""
 import json, os, runpy, sys
 import foretell.server.serve as module
 from foretell.data.errors import BundleError, ForetellError
