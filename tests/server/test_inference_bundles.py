@@ -14,6 +14,7 @@ from foretell.data.translation import TranslateOptions
 from foretell.protos.inference import inference_pb2 as wire
 from foretell.protos.inference.inference_pb2_grpc import GRPCInferenceServiceStub
 from foretell.runtime import load
+from foretell.runtime.signature import empty_past, renamed
 from foretell.server.background import serve_in_background
 from foretell.server.repository import Repository
 from foretell.server.served import Model
@@ -189,21 +190,16 @@ def test_a_search_can_be_made_of_the_graphs_alone(
     tokenizer = Tokenizer.from_file(folder / TOKENIZER_FILE)
     (expected,) = runtime.translate(["twenty one"], TranslateOptions(beam_size=1))
     src = np.array([[*tokenizer.encode("twenty one"), EOS]], np.int64)
-    found = greedy(stub, model, src)
+    found = greedy(stub, model, runtime, src)
     assert tokenizer.decode(found) == expected.text
 
 
-def greedy(stub, model, src):
+def greedy(stub, model, runtime, src):
     """Ask for the encoder once, and for the decoder step by step."""
-    about = stub.ModelMetadata(wire.ModelMetadataRequest(name=f"{model}:decoder"))
-    past = {one.name: one for one in about.inputs if one.name.startswith("past_")}
     src_mask = np.ones(src.shape, bool)
     given = ask(stub, f"{model}:encoder", {"src": src, "src_mask": src_mask})
     memory = {name: array for name, array in given.items() if name.startswith("memory_")}
-    state = {
-        name: given.get(name.replace("past_", "initial_"), empty(tensor))
-        for name, tensor in past.items()
-    }
+    state = first_state(runtime, {"src": src, **given})
     token, found = BOS, []
     for position in range(40):
         arrays = {
@@ -219,16 +215,17 @@ def greedy(stub, model, src):
         if token == EOS:
             break
         found.append(token)
-        state = {name: step[name.replace("past_", "present_")] for name in past}
+        state = {name: step[renamed(name, "present_")] for name in state}
     return found
 
 
-def empty(tensor):
-    """A state before the first step: one sentence, one beam, nothing past."""
-    is_history = tensor.name == "past_ancestors"
-    unnamed = iter((1, 1, 0) if is_history else (1, 0))
-    shape = [size if size >= 0 else next(unnamed) for size in tensor.shape]
-    return np.zeros(shape, DTYPES[tensor.datatype])
+def first_state(runtime, given):
+    """What a decoder remembers before its first step."""
+    return {
+        spec.name: given.get(renamed(spec.name, "initial_"), empty_past(spec, len(given["src"])))
+        for spec in runtime.manifest.graph("decoder.onnx").inputs
+        if spec.name.startswith("past_")
+    }
 
 
 def encoder_arrays(rows=2, pieces=5):
@@ -281,11 +278,9 @@ def test_what_an_encoder_cannot_take_never_reaches_it(stub, change, words):
     ],
 )
 def test_what_a_decoder_cannot_take_never_reaches_it(stub, recurrent, change, words):
-    memory = ask(stub, "gru:encoder", encoder_arrays())
-    past = {name: memory[name] for name in memory if name.startswith("memory_")}
-    for spec in recurrent.manifest.graph("decoder.onnx").inputs:
-        if spec.name.startswith("past_"):
-            past[spec.name] = memory[spec.name.replace("past_", "initial_")]
+    given = ask(stub, "gru:encoder", encoder_arrays())
+    past = {name: array for name, array in given.items() if name.startswith("memory_")}
+    past |= first_state(recurrent, {**encoder_arrays(), **given})
     arrays = decoder_arrays()
     assert ask(stub, "gru:decoder", {**arrays, **past})["candidates"].shape == (2, 4)
     change(arrays)
