@@ -83,7 +83,8 @@ class ServerProcess:
     def __exit__(self, *_):
         self.process.kill()
         self.process.wait()
-        self._reader.join()  # a worker that stays would hold it up, and so be noticed
+        self._reader.join(timeout=_LONG_S)  # until nobody has the log open any more
+        assert not self._reader.is_alive(), "a worker stays, and nobody watches it"
         self.process.stderr.close()
 
     def wait_for(self, pattern, count=1):
