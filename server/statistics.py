@@ -57,7 +57,7 @@ class ModelStatistics:
         compute_infer: Computing; each request of a batch has the batch's whole time.
         batches: Executions by their number of requests; ns is the computing, once a batch.
         failures: Requests without an answer by Triton's reasons: REJECTED (the queue was full, or
-            their time was over), CANCELED, BACKEND (an error).
+            their time was over), CANCELED, BACKEND (an error), OTHER (a mistake of the caller's).
         in_work: Requests let in and not yet over.
         waiting: Those of them that no batch has taken up.
         items: Real items computed, in whatever batches are padded: tokens, steps.
@@ -135,7 +135,9 @@ class Statistics:
     def watch(self, model: str, version: int, waiting: Callable[[], int]) -> None:
         """Ask a queue for the number of requests that wait in it, from now on."""
         with self._lock:
-            self._tally(model, version).waiting = waiting
+            tally = self._tallies.get((model, version))
+            if tally is not None:
+                tally.waiting = waiting
 
     def begin(self, model: str, version: int, load_s: float) -> None:
         """Begin to count for a version; one that is loaded anew keeps what it has."""

@@ -61,7 +61,8 @@ def write_page(status: ServerStatus) -> Page:
         f"<title>foretell {html.escape(status.address)}</title><style>{_STYLE}</style>"
         '<noscript><meta http-equiv="refresh" content="5"></noscript></head>'
         f'<body><p id="lost" role="alert" hidden></p><main>{_main(status)}</main>'
-        "<footer>Rates and times are of the last minute, the curves of the last five. "
+        "<footer>Rates and times are of the last minute; queue and compute are means, by "
+        "request and by batch. Curves are requests a second in the last five minutes. "
         '<a href="metrics">Metrics</a> <a href="status.json">JSON</a></footer>'
         f"<script>{_SCRIPT}</script></body></html>\n"
     )
@@ -106,8 +107,10 @@ def _card(model: ModelActivity) -> str:
         f'<p class="where">{html.escape(state.provider)}</p>' if state.provider else "",
         f'<p class="reason">{html.escape(state.reason)}</p>' if state.reason else "",
     ]
-    if state.state != "failed":
+    if model.p50_s is not None or model.in_work or model.failures_per_s:
         parts += [_curve(model.history), "<dl>", *_numbers(model), "</dl>"]
+    elif state.state in ("ready", "unloading"):
+        parts += [_curve(model.history), '<p class="where">No requests in the last minute.</p>']
     return "".join([*parts, "</section>"])
 
 
@@ -115,14 +118,14 @@ def _numbers(model: ModelActivity) -> list[str]:
     numbers = [
         _number("requests/s", _rate(model.requests_per_s)),
         _number("failed/s", _rate(model.failures_per_s), is_bad=model.failures_per_s > 0),
+        _number("in work", f"{model.in_work:,}"),
         _number("p50", _time(model.p50_s)),
         _number("p95", _time(model.p95_s)),
         _number("p99", _time(model.p99_s)),
-        _number("in work", f"{model.in_work:,}"),
         _number("waiting", f"{model.waiting:,}"),
         _number("queue", _time(model.queue_s)),
         _number("compute", _time(model.compute_s)),
-        _number("a batch", _plain(model.requests_per_batch)),
+        _number("per batch", _plain(model.requests_per_batch)),
         _number("padding", _share(model.padding)),
     ]
     if model.tokens_per_s:
@@ -148,6 +151,7 @@ def _curve(history: Sequence[float], steps: int = 60) -> str:
         f'<svg viewBox="0 0 {steps - 1} 24" preserveAspectRatio="none" role="img" '
         f'aria-label="requests a second, at most {_rate(top)}">'
         f'<polygon points="{area}"/><polyline points="{line}"/></svg>'
+        f'<p class="top">at most {_rate(top)}/s</p>'
     )
 
 

@@ -53,6 +53,24 @@ def serving():
 
 
 @pytest.fixture
+def watching():
+    """A context manager that serves models, and yields a channel and the address of HTTP."""
+
+    @contextmanager
+    def serve(failures=(), **models):
+        addresses = []
+        repository = Repository([Model(name, 1, one) for name, one in models.items()], failures)
+        options = ServerOptions(listen="127.0.0.1:0", metrics="127.0.0.1:0")
+        with (
+            serve_in_background(repository, options, on_status=addresses.append) as address,
+            grpc.insecure_channel(address) as channel,
+        ):
+            yield channel, addresses[0]
+
+    return serve
+
+
+@pytest.fixture
 def make_request():
     """Makes requests of daily series from lists of values, readable by default."""
 

@@ -6,41 +6,18 @@ import re
 import socket
 import urllib.error
 import urllib.request
-from contextlib import contextmanager
 from html.parser import HTMLParser
 
-import grpc
 import pytest
 
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
-from foretell.server.background import serve_in_background
 from foretell.server.errors import ListenError
 from foretell.server.http_port import HttpPort, Page
 from foretell.server.model_states import ModelState
-from foretell.server.options import ServerOptions
 from foretell.server.recent import ModelActivity
-from foretell.server.repository import Failure, Repository
-from foretell.server.served import Model
+from foretell.server.repository import Failure
 from foretell.server.status_page import ServerStatus, write_fragment, write_page
 from foretell.server.status_port import metrics_address
-
-
-@pytest.fixture
-def watching():
-    """A context manager that serves models, and yields a channel and the address of HTTP."""
-
-    @contextmanager
-    def serve(failures=(), **models):
-        addresses = []
-        repository = Repository([Model(name, 1, one) for name, one in models.items()], failures)
-        options = ServerOptions(listen="127.0.0.1:0", metrics="127.0.0.1:0")
-        with (
-            serve_in_background(repository, options, on_status=addresses.append) as address,
-            grpc.insecure_channel(address) as channel,
-        ):
-            yield channel, addresses[0]
-
-    return serve
 
 
 def fetch(address, path):
