@@ -97,7 +97,7 @@ class Application:
                 AroundCalls(self._drain, spare_libraries=True),
                 AroundCalls(errors_as_status),
                 Authorisation(tokens, health_needs_token=security.health_needs_token),
-                ReadingInside(),
+                ReadingInside(options.max_fields),
             ],
             options=[
                 ("grpc.so_reuseport", int(options.workers > 1)),

@@ -9,9 +9,12 @@ import grpc
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # has no types
 
 from foretell.server.errors import RequestError
+from foretell.server.wire_scan import count_fields
 
 Around = Callable[[str, grpc.aio.ServicerContext], AbstractAsyncContextManager[None]]
 Continuation = Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler]]
+
+_LARGE_BYTES = 64 * 1024  # what is smaller can't unfold to much
 
 _FORMS = {
     "unary_unary": grpc.unary_unary_rpc_method_handler,
@@ -70,7 +73,13 @@ class ReadingInside(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc h
     """Reads requests in the call's body, where what can't be read is an error like all others.
 
     gRPC itself would answer UNKNOWN, with what Python says of the exception.
+
+    Attributes:
+        max_fields: Most fields of a request: it must not unfold to many times its size.
     """
+
+    def __init__(self, max_fields: int) -> None:
+        self.max_fields = max_fields
 
     async def intercept_service(
         self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
@@ -80,7 +89,7 @@ class ReadingInside(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc h
         if handler is None:
             return handler
         form, inner = _behaviour(handler)
-        read = _reader(handler.request_deserializer, handler_call_details.method)
+        read = _reader(handler.request_deserializer, handler_call_details.method, self.max_fields)
 
         async def read_all(contents: AsyncIterator[bytes]) -> AsyncIterator[Any]:
             number = 0
@@ -113,8 +122,22 @@ def _behaviour(handler: grpc.RpcMethodHandler) -> tuple[str, Callable[..., Any]]
     )
 
 
-def _reader(deserialize: Callable[[bytes], Any], method: str) -> Callable[[bytes], Any]:
+def _reader(
+    deserialize: Callable[[bytes], Any], method: str, max_fields: int
+) -> Callable[[bytes], Any]:
+    message: Any = getattr(deserialize, "__self__", None)  # it is the class's FromString
+
     def read(content: bytes) -> Any:
+        if (
+            message is not None
+            and len(content) > _LARGE_BYTES
+            and count_fields(content, message.DESCRIPTOR, max_fields) > max_fields
+        ):
+            raise RequestError(
+                f"the request has more than {max_fields:,} fields in its {len(content):,} bytes; "
+                "this server takes no more. Send several requests, and numbers as raw, or let it "
+                "take more (--max-series, --max-sentences)."
+            )
         try:
             return deserialize(content)
         except DecodeError as error:
