@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 FLOORS := protos data model runtime export server client jobs cli
 
-.PHONY: setup demo test check protos bench
+.PHONY: setup demo test check protos clients bench
 
 setup: $(STAMP)
 
@@ -31,6 +31,10 @@ check: $(STAMP)
 
 protos: $(STAMP)
 	$(BIN)/python protos/generate.py
+
+# Other people's clients, for tests/clients; `make test` makes them too, and skips where it can't.
+clients: $(STAMP)
+	$(BIN)/python tests/clients/environment.py
 
 bench: $(STAMP)
 	$(BIN)/python tests/benchmarks/forecast_speed.py

@@ -1,0 +1,67 @@
+"""Servers to be asked by other people's clients, and the programs that ask."""
+
+import importlib.util
+import os
+import runpy
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from foretell.server.background import serve_in_background
+from foretell.server.options import ServerOptions
+from foretell.server.repository import Repository
+from foretell.server.served import Model
+
+FOLDER = Path(__file__).parent
+ROOT = FOLDER.parents[1]
+FAKES = FOLDER.parent / "server"
+
+
+@pytest.fixture(scope="session")
+def programs():
+    """The folder of programs where the clients are installed."""
+    spec = importlib.util.spec_from_file_location("environment", FOLDER / "environment.py")
+    environment = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(environment)
+    try:
+        return environment.make()
+    except subprocess.CalledProcessError as error:
+        reason = ((error.stderr or "").strip().splitlines() or ["it says nothing"])[-1]
+        pytest.skip(f"pip can't install the clients: {reason[:200]}")
+
+
+@pytest.fixture
+def address():
+    """Of a server with a forecaster, `demand`, and a translator, `ende`, both without a graph."""
+    make_forecaster = runpy.run_path(str(FAKES / "fake_forecaster.py"))["FakeForecaster"]
+    make_translator = runpy.run_path(str(FAKES / "fake_translator.py"))["FakeTranslator"]
+    models = [Model("demand", 1, make_forecaster()), Model("ende", 1, make_translator())]
+    with serve_in_background(Repository(models), ServerOptions(listen="127.0.0.1:0")) as address:
+        yield address
+
+
+@pytest.fixture
+def run(programs):
+    """Run a program of that environment, or a script of this folder with its Python."""
+
+    def run(program, *arguments):
+        command = (
+            [programs / "python", FOLDER / program]
+            if program.endswith(".py")
+            else [programs / program]
+        )
+        # The link farm of the type checker has foretell.protos without the rest of foretell.
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "build" / "typing")}
+        done = subprocess.run(
+            [*command, *arguments],
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+        return done.stdout
+
+    return run
