@@ -23,6 +23,7 @@ from foretell.cli import (
     inspect_gradients,
     score,
     serve,
+    token,
     train,
     translate,
     verify,
@@ -89,6 +90,7 @@ app.command("inspect-gradients", epilog=inspect_gradients.EXAMPLE)(
     inspect_gradients.inspect_gradients
 )
 app.command("serve", epilog=serve.EXAMPLE)(serve.serve)
+app.command("token", epilog=token.EXAMPLE)(token.token)
 app.command("forecast", epilog=forecast.EXAMPLE)(forecast.forecast)
 app.command("translate", epilog=translate.EXAMPLE)(translate.translate)
 app.command("score", epilog=score.EXAMPLE)(score.score)

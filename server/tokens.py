@@ -14,6 +14,7 @@ import hashlib
 import hmac
 import math
 import re
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ CLOCK_DRIFT_S = 30.0  # clocks of servers and of whoever wrote the file may diff
 _MOST_TOKENS = 1000  # each call is compared with all of them
 _MOST_BYTES = 1024 * 1024
 _LONGEST = 4096  # characters of a token
+_TOKEN_BYTES = 32  # of chance in one of ours
+_HEADING = "# NAME SHA256 GROUPS [UNTIL]"
 _NAME = re.compile(r"[A-Za-z0-9_.@-]{1,64}")
 _DIGEST = re.compile(r"[0-9a-fA-F]{64}")
 
@@ -101,16 +104,7 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
         TokenFileError: It can't be read, is malformed, or holds no token; all problems are named,
             by line.
     """
-    try:
-        with path.open("rb") as file:
-            content = file.read(_MOST_BYTES + 1)
-        text = content.decode()
-    except OSError as error:
-        raise TokenFileError(f"{path} can't be read: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise TokenFileError(f"{path} is no text file in UTF-8.") from error
-    if len(content) > _MOST_BYTES:
-        raise TokenFileError(f"{path} has more than {_MOST_BYTES:,} bytes; it can hold no tokens.")
+    text = _text_of(path)
     problems: list[str] = []
     tokens = [
         token
@@ -119,7 +113,7 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
         if (token := _read_line(line.split(), f"{path} line {number}", problems)) is not None
     ]
     if not tokens and not problems:
-        problems.append(f"{path} holds no token; add a line with `foretell token NAME`.")
+        problems.append(f"{path} holds no token; add one with `foretell token`.")
     if len(tokens) > _MOST_TOKENS:
         problems.append(f"{path} holds {len(tokens):,} tokens; at most {_MOST_TOKENS:,} can be.")
     for what, values in (
@@ -131,6 +125,56 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
     if problems:
         raise TokenFileError(problems)
     return tuple(tokens)
+
+
+def add_token(path: Path, name: str, groups: str, until: str | None = None) -> str:
+    """Make a token and add its line to a file, a new one where there is none.
+
+    Args:
+        path: Of the file.
+        name: Whom the token is for.
+        groups: What it may do, of `GROUPS`, with commas between them.
+        until: When it ends, with its zone; None for never.
+
+    Returns:
+        The token, which stands nowhere else.
+
+    Raises:
+        TokenFileError: The file is bad, or the line would be; nothing is written.
+    """
+    token = secrets.token_urlsafe(_TOKEN_BYTES)
+    digest = hashlib.sha256(token.encode()).hexdigest()
+    text = (_text_of(path) if path.exists() else "") or _HEADING
+    line = " ".join([name, digest, groups, *([until] if until else [])])
+    fresh = path.with_name(f".{path.name}.new")
+    try:
+        # Whole and at once: a server may be reading it.
+        fresh.write_text(f"{text.rstrip()}\n{line}\n")
+        read_tokens(fresh)
+        fresh.replace(path)
+    except TokenFileError as error:
+        raise TokenFileError(
+            [problem.replace(str(fresh), str(path)) for problem in error.problems]
+        ) from None
+    except OSError as error:
+        raise TokenFileError(f"{path} can't be written: {error.strerror}.") from error
+    finally:
+        fresh.unlink(missing_ok=True)
+    return token
+
+
+def _text_of(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+        text = content.decode()
+    except OSError as error:
+        raise TokenFileError(f"{path} can't be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise TokenFileError(f"{path} is no text file in UTF-8.") from error
+    if len(content) > _MOST_BYTES:
+        raise TokenFileError(f"{path} has more than {_MOST_BYTES:,} bytes; it can hold no tokens.")
+    return text
 
 
 def _read_line(fields: list[str], where: str, problems: list[str]) -> Token | None:

@@ -21,7 +21,7 @@ from foretell.server.authorisation import groups_of
 from foretell.server.errors import TokenFileError, UnauthenticatedError
 from foretell.server.options import ServerOptions
 from foretell.server.security import SecurityOptions
-from foretell.server.tokens import CLOCK_DRIFT_S, GROUPS, TokenFile, read_tokens
+from foretell.server.tokens import CLOCK_DRIFT_S, GROUPS, TokenFile, add_token, read_tokens
 
 TOKEN = "k3yX-of_the.house~42"
 EXPIRED = "0ld-and-gone-since-a-year"
@@ -267,6 +267,40 @@ def test_a_token_ends_with_its_time_and_the_clocks_drift(tmp_path):
     now_s = end_s + CLOCK_DRIFT_S + 1
     with pytest.raises(UnauthenticatedError, match="time is over"):
         tokens.check(TOKEN)
+
+
+def test_a_token_that_is_made_is_good_and_its_file_holds_none(tmp_path):
+    path = tmp_path / "tokens"
+    first = add_token(path, "billing", "inference")
+    path.write_text(path.read_text() + "# a remark without a line break")
+    second = add_token(path, "deploy", "metadata,repository", "2999-01-31T00:00:00Z")
+    tokens = TokenFile(path)
+    assert tokens.check(first).groups == {"inference"}
+    assert tokens.check(second).name == "deploy"
+    assert first not in path.read_text()
+    assert "a remark" in path.read_text()
+    assert len(first) >= 32
+    assert first != second
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("a", "inference"), "has a name twice"),
+        (("b c", "inference"), "the second field is no SHA-256|has 4 fields|fields"),
+        (("b", "all"), "the groups are not all of"),
+        (("b", "inference", "soon"), "the time is none"),
+    ],
+)
+def test_a_token_that_cannot_be_leaves_the_file_as_it_is(tmp_path, arguments, problem):
+    path = tmp_path / "tokens"
+    add_token(path, "a", "inference")
+    before = path.read_text()
+    with pytest.raises(TokenFileError, match=problem) as caught:
+        add_token(path, *arguments)
+    assert ".new" not in str(caught.value)
+    assert path.read_text() == before
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def replace(path, text):
