@@ -183,7 +183,11 @@ class Forecaster:
         """Read rows, and leave the computation to a queue; else as `forecast_rows`."""
         panel, positions = self._read(rows, future, options)
         parts, found = self._rows.rows(panel, options.horizon, _levels(options))
-        return Plan(parts, lambda: self._write(panel, positions, found.values, found.seen, options))
+        return Plan(
+            parts,
+            lambda: self._write(panel, positions, found.values, found.seen, options),
+            answer_bytes=found.values.nbytes,
+        )
 
     def run_graph(
         self,

@@ -154,6 +154,7 @@ class Scheduler:
             if request.is_over:
                 return
             request.rows_left = len(rows)
+            request.queued_at = time.monotonic()
             self._queue.push(request, rows)
             self._start_threads()
             self._wake.notify_all()
@@ -276,12 +277,7 @@ class Scheduler:
     def _run(self, rows: list[QueuedRow], thread: threading.Thread) -> list[list[QueuedRow]]:
         """Run a batch; return what is to be run again, apart from what may have been at fault."""
         batch = self._begin(rows, thread)
-        fault: Exception | None = None
-        if batch.waiting:
-            try:
-                batch.run()
-            except Exception as error:  # whatever a model raises is for its callers
-                fault = error
+        fault = _fault_of(batch) if batch.waiting else None
         compute_s = time.monotonic() - batch.started_at
         with self._wake:
             self._running.pop(batch, None)
@@ -307,6 +303,7 @@ class Scheduler:
             self._running[batch] = thread
             for request in batch.waiting:
                 request.batches.add(batch)
+                request.begun_at = request.begun_at or batch.started_at
                 if not request.rows_queued:
                     self._stop_waiting(request)
         return batch
@@ -350,6 +347,15 @@ class Scheduler:
                     self._start_threads()
             for request in late:
                 _finish(request.done, BatchTimeError(f"a batch took longer than {most_s:g} s."))
+
+
+def _fault_of(batch: Batch) -> Exception | None:
+    """Run a batch; return what it raised, whose traceback holds no frame that holds it."""
+    try:
+        batch.run()
+    except Exception as error:  # whatever a model raises is for its callers
+        return error
+    return None
 
 
 def _expired() -> DeadlineError:

@@ -22,6 +22,7 @@ class _Asked:
     """Some series of a panel, and where their quantiles go."""
 
     part: Part
+    context_length: int
     found: Quantiles
 
 
@@ -56,7 +57,7 @@ class SeriesRows:
         return Row(
             self._run,
             (length, horizon),
-            _Asked(Part(panel, series.series), found),
+            _Asked(Part(panel, series.series), length, found),
             share=len(series.series) / room,
             items=int(np.minimum(lengths, length).sum()),
             padded_items=len(lengths) * length,
@@ -64,7 +65,7 @@ class SeriesRows:
 
     def _run(self, batch: Batch) -> None:
         asked: tuple[_Asked, ...] = batch.tasks
-        length, horizon = batch.rows[0].row.key  # type: ignore[misc]  # as `_row` made it
+        length, horizon = asked[0].context_length, asked[0].found.values.shape[1]
         answers = run_parts(
             self._session,
             self._spec,

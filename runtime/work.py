@@ -63,10 +63,12 @@ class Plan(Generic[Answer]):
     Attributes:
         rows: To be run, in whatever batches.
         answer: Gives the answer once every row is done.
+        answer_bytes: Bytes that `answer` goes through; 0 where it has only to be fetched.
     """
 
     rows: Sequence[Row]
     answer: Callable[[], Answer]
+    answer_bytes: int = 0
 
 
 @runtime_checkable  # so that tests can check signatures
@@ -94,6 +96,8 @@ class Request:
         is_waiting: Some row is in the queue, or none is yet.
         is_over: Nobody waits for the answer any more.
         batches: That run some of its rows.
+        queued_at: When its rows came into the queue, on the clock of `time.monotonic`.
+        begun_at: When the first of them began to run.
     """
 
     def __init__(
@@ -113,6 +117,8 @@ class Request:
         self.is_waiting = True
         self.is_over = False
         self.batches: set[Batch] = set()
+        self.queued_at: float | None = None
+        self.begun_at: float | None = None
         self._owner = owner
 
     def begin(self, rows: Sequence[Row]) -> None:

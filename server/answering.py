@@ -20,18 +20,29 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from foretell.data.errors import ForetellError
 from foretell.data.options import ForecastOptions
 from foretell.data.panel import PanelForecast, Rows
 from foretell.data.translation import PairScore, TranslateOptions, Translation, TranslationPart
 from foretell.runtime.answers import Answers
 from foretell.runtime.scheduler import BatchReport, QueueLimits, Scheduler
-from foretell.runtime.work import Batch, DeadlineError, Plan, QueueFullError, Request, Row
+from foretell.runtime.work import (
+    Batch,
+    BatchTimeError,
+    DeadlineError,
+    Plan,
+    QueueFullError,
+    Request,
+    Row,
+)
 from foretell.server.call import Call
+from foretell.server.call_notes import note_phase
 from foretell.server.observing import Observer
 from foretell.server.options import ServerOptions
 from foretell.server.served import Model, Served
@@ -40,6 +51,7 @@ from foretell.server.translation_codec import Task
 Answer = TypeVar("Answer")
 Found = TypeVar("Found")
 
+_SMALL_BYTES = 4096  # is read or written in a millisecond or so
 _READERS = 2  # threads that read requests and write responses: work of this process's own cores
 
 
@@ -76,8 +88,17 @@ class Answering:
         self._schedulers: WeakKeyDictionary[Served, Scheduler] = WeakKeyDictionary()
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="wire")
 
-    async def compute(self, work: Callable[[], Found]) -> Found:
-        """Read a request or write a response, off the event loop."""
+    async def compute(self, work: Callable[[], Found], *, size_bytes: int | None = None) -> Found:
+        """Read a request or write a response, off the event loop unless it is small.
+
+        A thread would wait for Python's lock, under load for longer than a small one takes.
+
+        Args:
+            work: What is to be done.
+            size_bytes: How much it goes through; None where nobody knows.
+        """
+        if size_bytes is not None and size_bytes <= _SMALL_BYTES:
+            return work()
         return await asyncio.get_running_loop().run_in_executor(self._readers, work)
 
     @contextmanager
@@ -99,14 +120,20 @@ class Answering:
         except DeadlineError:
             outcome = "deadline"
             raise
+        except BatchTimeError:
+            raise
+        except ForetellError:
+            outcome = "refused"
+            raise
         except (asyncio.CancelledError, GeneratorExit):
             outcome = "deadline" if call.is_late else "cancelled"
             raise
         finally:
             request.cancel()
             call.request = None
-            seconds = time.monotonic() - started_at
-            self._observer.on_done(model.name, model.version, outcome, seconds)
+            ended_at = time.monotonic()
+            _note_phases(started_at, request, ended_at)
+            self._observer.on_done(model.name, model.version, outcome, ended_at - started_at)
 
     async def translate(
         self, model: Model, task: Task[str], call: Call, *, first_place: int = 0
@@ -230,35 +257,14 @@ class Answering:
 
     async def _ask(self, model: Model, plan: Callable[[], Plan[Found]], call: Call) -> Found:
         with self.admitted(model, call) as request:
-            planned = await self.compute(plan)
+            planned = await self.compute(plan, size_bytes=call.size_bytes)
             request.begin(planned.rows)
             await _until(call, asyncio.wrap_future(request.done))
-            return await self.compute(planned.answer)
+            return await self.compute(planned.answer, size_bytes=planned.answer_bytes)
 
     def _admit(self, model: Model, call: Call) -> Request:
         observer, name, version = self._observer, model.name, model.version
-        scheduler = self._schedulers.get(model.served)
-        if scheduler is None:
-
-            def report(batch: BatchReport) -> None:
-                observer.on_batch(
-                    name,
-                    version,
-                    batch.requests,
-                    batch.items,
-                    batch.padded_items,
-                    batch.queue_s,
-                    batch.compute_s,
-                )
-
-            scheduler = Scheduler(
-                threads=self._instances or model.served.threads,
-                limits=self._limits,
-                on_batch=report,
-                merges=self._merges,
-            )
-            self._schedulers[model.served] = scheduler
-            observer.on_queue(name, version, lambda: scheduler.num_waiting)
+        scheduler = self._schedulers.get(model.served) or self._make_scheduler(model)
         try:
             request = scheduler.admit(
                 size_bytes=call.size_bytes, priority=call.priority, deadline=call.deadline
@@ -270,9 +276,44 @@ class Answering:
         observer.on_admitted(name, version)
         return request
 
+    def _make_scheduler(self, model: Model) -> Scheduler:
+        """Make the queue of a model, which lives as long as the model, and doesn't hold it."""
+        observer, name, version = self._observer, model.name, model.version
+
+        def report(batch: BatchReport) -> None:
+            observer.on_batch(
+                name,
+                version,
+                batch.requests,
+                batch.items,
+                batch.padded_items,
+                batch.queue_s,
+                batch.compute_s,
+            )
+
+        scheduler = Scheduler(
+            threads=self._instances or model.served.threads,
+            limits=self._limits,
+            on_batch=report,
+            merges=self._merges,
+        )
+        self._schedulers[model.served] = scheduler
+        observer.on_queue(name, version, lambda: scheduler.num_waiting)
+        return scheduler
+
     def _tell_tokens(self, model: Model, translations: Iterable[Translation]) -> None:
         count = sum(len(one.tokens) for answer in translations for one in answer.hypotheses)
         self._observer.on_tokens(model.name, model.version, count)
+
+
+def _note_phases(started_at: float, request: Request, ended_at: float) -> None:
+    """Note what the time went into: until the rows were queued, until a batch took one, and on."""
+    times = [started_at, request.queued_at, request.begun_at]
+    known = [*(at for at in times if at is not None), ended_at]
+    for name, (begun_s, ended_s) in zip(
+        ("read", "queue", "compute"), pairwise(known), strict=False
+    ):
+        note_phase(name, begun_s, ended_s)
 
 
 def _answered(task: Task[Found], found: Answers[Answer]) -> Answered[Answer]:

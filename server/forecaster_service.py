@@ -57,10 +57,13 @@ class ForecasterService(ForecasterServicer):
         with self._repository.lease(request.model, request.version) as model:
             forecaster, spec = model.forecaster
             with answering.admitted(model, call):
-                task = await answering.compute(partial(self._read, request, spec))
+                task = await answering.compute(
+                    partial(self._read, request, spec), size_bytes=call.size_bytes
+                )
                 answer = await answering.forecast(model, task.rows, task.future, task.options, call)
             response = await answering.compute(
-                partial(write_answer, answer, task.rows, raw=request.raw_answer)
+                partial(write_answer, answer, task.rows, raw=request.raw_answer),
+                size_bytes=answer.quantiles.nbytes + answer.forecast.nbytes,
             )
             response.model = model.name
             response.version = model.version

@@ -6,7 +6,7 @@ from foretell.server.call_statistics import CallStatistics, Method
 from foretell.server.statistics import Statistics
 
 # Triton's reasons, which dashboards know.
-_FAILURES = {"ok": None, "cancelled": "CANCELED", "deadline": "REJECTED"}
+_FAILURES = {"ok": None, "cancelled": "CANCELED", "deadline": "REJECTED", "refused": "OTHER"}
 
 
 class Observer:
@@ -76,7 +76,8 @@ class Observer:
         Args:
             model: Whose.
             version: Of the model.
-            outcome: "ok", "error", "cancelled" or "deadline".
+            outcome: "ok", "error", "cancelled", "deadline", or "refused" where the caller was at
+                fault.
             seconds: From its admission to its end.
         """
         self.statistics.finish(model, version, _FAILURES.get(outcome, "BACKEND"), seconds)

@@ -45,11 +45,15 @@ class TranslatorService(TranslatorServicer):
         with self._repository.lease(request.model, request.version) as model:
             _, spec = model.translator
             with answering.admitted(model, call):
-                task = await answering.compute(partial(self._read, request, spec))
+                task = await answering.compute(
+                    partial(self._read, request, spec), size_bytes=call.size_bytes
+                )
                 answered = await answering.translate(
                     model, task, call, first_place=request.first_place
                 )
-            return await answering.compute(partial(self._write, model, request, answered))
+            return await answering.compute(
+                partial(self._write, model, request, answered), size_bytes=_size_bytes(answered)
+            )
 
     async def TranslateStream(  # noqa: N802  # gRPC's name
         self, request: wire.TranslateStreamRequest, context: grpc.aio.ServicerContext
@@ -88,7 +92,9 @@ class TranslatorService(TranslatorServicer):
         with self._repository.lease(request.model, request.version) as model:
             _ = model.translator  # another kind of model is told first
             with answering.admitted(model, call):
-                task = await answering.compute(partial(read_pairs, request, self._options))
+                task = await answering.compute(
+                    partial(read_pairs, request, self._options), size_bytes=call.size_bytes
+                )
                 answered = await answering.score(model, task, call)
             return await answering.compute(partial(self._write_scores, model, answered))
 
@@ -132,6 +138,14 @@ class TranslatorService(TranslatorServicer):
                 "Ask for fewer sentences, fewer hypotheses or no attention, or start the server "
                 "with a larger --max-message-mib."
             )
+
+
+def _size_bytes(answered: Answered[Translation]) -> int:
+    """About what a response with these answers takes."""
+    hypotheses = [one for answer in answered.answers.values() for one in answer.hypotheses]
+    return sum(len(one.text) + 16 * len(one.tokens) for one in hypotheses) + sum(
+        one.attention.nbytes for one in hypotheses if one.attention is not None
+    )
 
 
 def _errors(reasons: dict[int, str]) -> list[wire.SentenceError]:
