@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable
+from functools import partial
 
 from foretell.server.application import Application, Ending
 from foretell.server.options import ServerOptions
@@ -16,6 +17,8 @@ from foretell.server.tracing import trace_to
 
 STOP_LATER, STOP_NOW, HURRY = b"t", b"i", b"h"
 """What a supervisor writes to its workers: stop after the delay, without one, or at once."""
+
+_SIGNALS = ((signal.SIGTERM, False), (signal.SIGINT, True))  # and whether each skips the delay
 
 _log = logging.getLogger(__name__)
 
@@ -54,11 +57,9 @@ Listen = Callable[[StopRequest], None]
 def on_signals(request: StopRequest) -> None:
     """Stop at SIGTERM after the delay, at SIGINT without it, at a second signal at once."""
     loop = asyncio.get_running_loop()
-    for number, skip_delay in ((signal.SIGTERM, False), (signal.SIGINT, True)):
+    for number, skip_delay in _SIGNALS:
         with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C ends the process at once
-            loop.add_signal_handler(
-                number, lambda skip=skip_delay: request.ask_harder(skip_delay=skip)
-            )
+            loop.add_signal_handler(number, partial(request.ask_harder, skip_delay=skip_delay))
 
 
 def on_orders(orders: int) -> Listen:
@@ -83,8 +84,8 @@ def on_orders(orders: int) -> Listen:
             request.ask(skip_delay=order == STOP_NOW)
 
         loop.add_reader(orders, read)
-        for number, skip_delay in ((signal.SIGTERM, False), (signal.SIGINT, True)):
-            loop.add_signal_handler(number, lambda skip=skip_delay: request.ask(skip_delay=skip))
+        for number, skip_delay in _SIGNALS:
+            loop.add_signal_handler(number, partial(request.ask, skip_delay=skip_delay))
 
     return listen
 

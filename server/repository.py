@@ -79,7 +79,8 @@ class ModelControl:
         Raises:
             OptionError: Something is out of its range, or no NAME=VERSION.
         """
-        read, problems = {}, []
+        read: dict[str, int] = {}
+        problems = []
         for pin in pins:
             name, _, version = pin.rpartition("=")
             if not name or not _VERSION.fullmatch(version):
