@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
+_MOST_PHASES = 99  # a stream may go on for days
+
 
 @dataclass(frozen=True, slots=True)
 class Phase:
@@ -33,7 +35,9 @@ class CallNotes:
         started_s: When it came, on the clock of `time.monotonic`.
         model: Which it asks, once that is known: a served one's name, never the caller's text.
         version: Of the model.
-        phases: What its time went into, as far as that was noted.
+        phases: What its time went into, as far as that was noted; of a stream of many requests
+            the first ones.
+        spent_s: The same added up by name, of all.
     """
 
     method: str
@@ -43,6 +47,7 @@ class CallNotes:
     model: str = ""
     version: int = 0
     phases: list[Phase] = field(default_factory=list)
+    spent_s: dict[str, float] = field(default_factory=dict)
 
 
 _current: ContextVar[CallNotes | None] = ContextVar("call_notes", default=None)
@@ -69,4 +74,6 @@ def note_phase(name: str, begun_s: float, ended_s: float, **facts: int) -> None:
     """Note what a part of the time of the call that runs here went into; see `Phase`."""
     notes = _current.get()
     if notes is not None:
-        notes.phases.append(Phase(name, begun_s, ended_s, facts))
+        notes.spent_s[name] = notes.spent_s.get(name, 0.0) + ended_s - begun_s
+        if len(notes.phases) < _MOST_PHASES:
+            notes.phases.append(Phase(name, begun_s, ended_s, facts))

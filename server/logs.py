@@ -19,9 +19,9 @@ CALLS = "foretell.server.calls"
 class JsonLines(logging.Formatter):
     """A JSON object a line: time, level, logger, message, and what else is known.
 
-    Lines about calls have method, model, version, code, seconds, peer, request_id and, where the
-    caller sent one, trace_id as fields of their own; all others that are written during a call
-    have request_id, and trace_id where there is one.
+    Lines about calls have method, model, version, code, seconds, read_s, queue_s, compute_s, peer,
+    request_id and trace_id as fields of their own, as far as they are known; all others that are
+    written during a call have request_id, and trace_id where there is one.
     """
 
     def format(self, record: logging.LogRecord) -> str:

@@ -98,7 +98,7 @@ def _of_the_dead(
 
 
 def _read(file: Path) -> _Told:
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, EOFError, pickle.UnpicklingError):
         told = pickle.loads(file.read_bytes())
         if isinstance(told, _Told):
             return told

@@ -97,6 +97,7 @@ def _tell(
         "version": notes.version,
         "code": code.name,
         "seconds": round(seconds, 6),
+        **{f"{name}_s": round(spent_s, 6) for name, spent_s in notes.spent_s.items()},
         "peer": context.peer(),
         "request_id": notes.request_id,
         "trace_id": notes.trace_id,

@@ -62,7 +62,8 @@ def test_every_call_has_a_line_with_all_that_is_known(
     assert (good["model"], good["version"]) == ("demand", 1)
     assert "model" not in bad  # what the caller wrote is no model's name
     assert "there is no model 'x'" in bad["message"]
-    assert good["seconds"] > 0
+    parts = good["read_s"], good["queue_s"], good["compute_s"]
+    assert 0 < sum(parts) <= good["seconds"] + 1e-5
     assert good["peer"].startswith("ipv4:127.0.0.1:")
     assert re.fullmatch("[0-9a-f]{16}", good["request_id"])
     assert good["request_id"] != bad["request_id"]

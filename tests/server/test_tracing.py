@@ -67,6 +67,9 @@ def test_a_calls_span_is_a_child_of_the_callers(traced, kept, make_forecaster, m
     assert span.attributes["rpc.grpc.status_code"] == 0
     assert span.attributes["foretell.model"] == "demand"
     assert span.attributes["foretell.request_id"] == "mine"
+    parts = [one for one in kept.spans if one.parent and one.parent.span_id == span.context.span_id]
+    assert [one.name for one in parts] == ["read", "queue", "compute"]
+    assert all(span.start_time <= one.start_time <= one.end_time for one in parts)
     assert span.resource.attributes["service.name"] == "foretell"
 
 
