@@ -56,6 +56,9 @@ class Load:
         return self
 
     def __exit__(self, *_):
+        self.stop()
+
+    def stop(self):
         self.is_over.set()
         for thread in self.threads:
             thread.join()
@@ -81,9 +84,7 @@ class Load:
 def test_a_rolling_restart_loses_no_request(start, make_request):
     with start() as first, start() as second:
         addresses = [first.wait_until_it_listens(), second.wait_until_it_listens()]
-        with (
-            grpc.insecure_channel(f"ipv4:{','.join(addresses)}", options=BALANCED) as channel,
-        ):
+        with grpc.insecure_channel(f"ipv4:{','.join(addresses)}", options=BALANCED) as channel:
             grpc.channel_ready_future(channel).result(timeout=120)
             with Load(channel, make_request({"a": [1, 2]})) as load:
                 load.wait_for(first.process.pid)
@@ -97,5 +98,6 @@ def test_a_rolling_restart_loses_no_request(start, make_request):
                     assert second.end() == 0
                     load.lately.clear()
                     load.wait_for(third.process.pid)
+                    load.stop()
     assert load.errors == []
     assert load.answers > 10
