@@ -61,6 +61,11 @@ class _Collector(Collector):
         yield from _triton(models)
         yield from _own(models, states)
         yield from _grpc(self._observer.calls.all())
+        restarts = CounterMetricFamily(
+            "foretell_worker_restarts", "Workers that took the place of one that died."
+        )
+        restarts.add_metric((), self._observer.read_restarts())
+        yield restarts
 
 
 def _triton(models: Sequence[ModelStatistics]) -> Iterator[Metric]:

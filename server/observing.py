@@ -19,11 +19,13 @@ class Observer:
     Attributes:
         statistics: What came of it, in numbers.
         calls: What happened to calls, whatever they asked.
+        read_restarts: Tells how many workers took the place of one that died.
     """
 
     def __init__(self) -> None:
         self.statistics = Statistics()
         self.calls = CallStatistics()
+        self.read_restarts: Callable[[], int] = int
 
     def on_call_started(self, method: Method) -> None:
         """A call came."""

@@ -24,9 +24,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What a process tells of itself and of those whose place it has."""
+    """What a process tells of itself and of those whose place it has: how many, what they did."""
 
     process: int = 0
+    restarts: int = 0
     models: tuple[ModelStatistics, ...] = ()
     methods: tuple[MethodStatistics, ...] = ()
 
@@ -46,6 +47,8 @@ class Peers:
         self._file = folder / f"{worker}.counts"
         self._observer = observer
         self._inherited = _read(self._file)
+        self._restarts = self._inherited.restarts + bool(self._inherited.process)
+        observer.read_restarts = self._all_restarts
         observer.statistics.read_peers = self._models
         observer.calls.read_peers = self._methods
 
@@ -63,6 +66,7 @@ class Peers:
         own, calls = self._observer.statistics.own(), self._observer.calls.own()
         told = _Told(
             os.getpid(),
+            self._restarts,
             tuple(add_by_version([*own, *_of_the_dead(self._inherited.models, own)])),
             tuple(add_by_method([*calls, *self._inherited.methods])),
         )
@@ -82,6 +86,9 @@ class Peers:
         for told in self._others():
             found += told.models if _is_alive(told.process) else _of_the_dead(told.models, own)
         return found
+
+    def _all_restarts(self) -> int:
+        return self._restarts + sum(told.restarts for told in self._others())
 
     def _methods(self) -> list[MethodStatistics]:
         return [one for told in [self._inherited, *self._others()] for one in told.methods]

@@ -209,6 +209,7 @@ def test_no_count_falls_when_a_worker_dies_and_is_replaced(make_worker, monkeypa
     for observer in (first, third):
         told = observer.statistics.of("demand", 1)
         assert (told.success.count, told.in_work) == (2, 0)
+        assert observer.read_restarts() == 1
 
 
 def test_a_file_that_is_no_account_is_passed_over(make_worker, tmp_path):
