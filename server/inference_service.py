@@ -1,7 +1,8 @@
 """The Open Inference Protocol: what Triton's and KServe's clients speak, over the same models."""
 
 import importlib.metadata
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from functools import partial
 
 import grpc
@@ -177,8 +178,9 @@ class InferenceService(GRPCInferenceServiceServicer):
         ends_on_error = metadata.get(_ERROR_METADATA) == "true"
         async for request in request_iterator:
             try:
-                async for response in self._answers(request, context):
-                    yield wire.ModelStreamInferResponse(infer_response=response)
+                async with aclosing(self._answers(request, context)) as responses:
+                    async for response in responses:
+                        yield wire.ModelStreamInferResponse(infer_response=response)
             except Exception as error:
                 _note_id(error, request)
                 if ends_on_error:
@@ -187,7 +189,7 @@ class InferenceService(GRPCInferenceServiceServicer):
 
     async def _answers(
         self, request: wire.ModelInferRequest, context: grpc.aio.ServicerContext
-    ) -> AsyncIterator[wire.ModelInferResponse]:
+    ) -> AsyncGenerator[wire.ModelInferResponse, None]:
         """The one answer to a request of a stream, or one for each part of a translation."""
         with self._models.lease(request.model_name, request.model_version) as inference:
             parameters = read_parameters(request, inference.signature.parameters)
@@ -198,13 +200,15 @@ class InferenceService(GRPCInferenceServiceServicer):
             arrays, outputs = await self._answering.compute(
                 partial(_read, request, inference.signature)
             )
-            events = inference.stream(self._answering, arrays, parameters.own, call)
-            async for event in events:
-                if isinstance(event, TranslationPart):
-                    tensors, found, is_final = PARTS, parts_of(event), False
-                else:
-                    tensors, found, is_final = _chosen(inference.signature, outputs), event, True
-                yield self._write(inference, request, parameters, tensors, found, is_final=is_final)
+            write = partial(self._write, inference, request, parameters)
+            chosen = _chosen(inference.signature, outputs)
+            stream = inference.stream(self._answering, arrays, parameters.own, call)
+            async with aclosing(stream) as events:
+                async for event in events:
+                    if isinstance(event, TranslationPart):
+                        yield write(PARTS, parts_of(event), is_final=False)
+                    else:
+                        yield write(chosen, event, is_final=True)
 
     async def _answer(
         self,

@@ -1,7 +1,7 @@
 """A translator as a whole over the Open Inference Protocol: sentences in, translations out."""
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from functools import partial
 
 import numpy as np
@@ -126,7 +126,7 @@ class TranslationInference:
         arrays: Mapping[str, np.ndarray],
         own: Mapping[str, Value],
         call: Call,
-    ) -> AsyncIterator[TranslationPart | dict[str, np.ndarray]]:
+    ) -> AsyncGenerator[TranslationPart | dict[str, np.ndarray], None]:
         """Translate one sentence; yield parts as they are decided, and all outputs at the end.
 
         Raises:
