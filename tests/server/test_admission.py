@@ -9,10 +9,12 @@ import grpc
 import pytest
 from google.rpc import error_details_pb2, status_pb2
 
+from foretell.data.number_words import english_words
 from foretell.protos.inference import inference_pb2
 from foretell.protos.v1 import translator_pb2 as wire
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
 from foretell.protos.v1.translator_pb2_grpc import TranslatorStub
+from foretell.runtime import load
 from foretell.server.background import serve_in_background
 from foretell.server.options import ServerOptions
 from foretell.server.repository import Repository
@@ -261,4 +263,37 @@ def test_many_callers_who_come_and_go_leave_nothing_behind(desk, make_translator
         server.wait_for_waiting(0)
         for _ in range(10):
             assert texts(server.ask("ab", "cd")) == ["ba", "dc"]
+        assert server.statistics().in_work == 0
+
+
+def test_abandoned_translations_leave_nothing_in_work(desk, translator_bundle_path):
+    """HD02: long requests whose callers have left by deadline or by hand, then a short one."""
+    translator = load(translator_bundle_path, device="cpu", threads=1)
+    session = translator._decoder.session
+    run, runs, begun = session.run, [], threading.Event()
+
+    def counted(*arguments, **options):
+        runs.append(None)
+        begun.set()
+        return run(*arguments, **options)
+
+    session.run = counted
+    lines = [f"{english_words(at)} {english_words(999 - at)}" for at in range(200)]
+    beam = [wire.TranslateOptions(beam_size=8)]
+    with desk(ende=translator) as server:
+        assert texts(server.ask("one"))
+        cost = len(runs)
+        begun.clear()
+        late = [server.ask(*lines, options=beam, timeout=2) for _ in range(4)]
+        left = [server.ask(*lines, options=beam) for _ in range(4)]
+        assert begun.wait(WAIT_S)
+        for answer in left:
+            answer.cancel()
+        for answer in late:
+            assert answer.exception().code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        server.wait_for_waiting(0)
+        assert texts(server.ask("one"))  # after what ran last, on the only instance
+        before = len(runs)
+        assert texts(server.ask("one"))
+        assert len(runs) - before == cost
         assert server.statistics().in_work == 0
