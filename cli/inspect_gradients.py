@@ -3,13 +3,14 @@
 import itertools
 import json
 import math
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from foretell.cli import parameters
-from foretell.cli.messages import at_times, say
+from foretell.cli.messages import at_times, counted, say
 from foretell.data.errors import OptionError
 
 if TYPE_CHECKING:
@@ -68,14 +69,14 @@ def inspect_gradients(
         sources = _sources(tokenizer, read_lines(src), model.config.max_source_length, sentences)
     tell = at_times(say)
     flows = measure_gradients(
-        model, sources, lambda done: tell(f"{done:,} of {len(sources):,} sentences measured")
+        model, sources, lambda done: tell(f"measuring: {done:,} of {len(sources):,} sentences")
     )
     name = f"{model.config.cell} cells, width {model.config.d_model}"
     if as_json:
         facts = {"run": str(found.path), "num_sentences": len(sources)}
         typer.echo(json.dumps({**facts, "layers": [_numbers(flow) for flow in flows]}, indent=2))
     else:
-        typer.echo(f"{found.path}: {name}, {len(sources):,} sentences")
+        typer.echo(f"{found.path}: {name}, {counted(len(sources), 'sentence')}")
         typer.echo("\n".join(_report(flows)))
     if output is not None:
         draw_gradients([_picture(flow) for flow in flows], output)
@@ -100,12 +101,12 @@ def _report(flows: "Sequence[Flow]") -> "Iterator[str]":
     """Lay out the numbers and what they mean for people."""
     width = 2 + max(len(flow.name) for flow in flows)
     yield ""
-    yield f"{'singular values of W':<{width + 10}}{'largest':>9}{'median':>9}{'smallest':>10}"
+    yield f"{'singular values of W':<{width + 10}}{'λ1':>9}{'median':>9}{'least':>9}"
     for flow in flows:
         for i, (gate, values) in enumerate(flow.singular_values.items()):
             label = f"{flow.name if i == 0 else '':<{width}}{gate:<10}"
-            middle = values[len(values) // 2]
-            yield f"{label}{values[0]:>9.3f}{middle:>9.3f}{values[-1]:>10.1e}"
+            shown = (values[0], values[len(values) // 2], values[-1])
+            yield label + "".join(f"{readable(float(value), 3):>9}" for value in shown)
     measured = [flow for flow in flows if flow.is_measured]
     if measured:
         lags = _shown_lags(max(len(flow.lags) for flow in measured))
@@ -117,7 +118,7 @@ def _report(flows: "Sequence[Flow]") -> "Iterator[str]":
             yield from _norm_lines(flow, lags, width)
     yield ""
     for flow in flows:
-        yield f"{flow.name}: {in_words(flow)}"
+        yield textwrap.fill(f"{flow.name}: {in_words(flow)}", 100, subsequent_indent="  ")
     if not measured:
         yield "Give sentences (--src FILE) to measure what becomes of gradients."
 
@@ -130,10 +131,21 @@ def _shown_lags(longest: int) -> list[int]:
 
 def _norm_lines(flow: "Flow", lags: "Sequence[int]", width: int) -> "Iterator[str]":
     low, high = (flow.quantile(level) for level in _BAND)
-    rows = {"geometric mean": flow.mean, "10 %": low, "90 %": high, "bound": flow.bound}
+    rows = {"geometric mean": flow.mean, "10 %": low, "90 %": high, "bound by λ1": flow.bound}
     for i, (name, values) in enumerate(rows.items()):
-        cells = [f"{values[lag - 1]:>9.2g}" if lag <= len(values) else f"{'':>9}" for lag in lags]
-        yield f"{flow.name if i == 0 else '':<{width}}{name:<16}{''.join(cells)}".rstrip()
+        cells = [readable(float(values[lag - 1])) if lag <= len(values) else "" for lag in lags]
+        row = "".join(f"{cell:>9}" for cell in cells)
+        yield f"{flow.name if i == 0 else '':<{width}}{name:<16}{row}".rstrip()
+
+
+def readable(number: float, digits: int = 2) -> str:
+    """Write the digits that count, plainly where that is short: 0.0024, 480, 5.3e-30."""
+    if number == 0 or not math.isfinite(number):
+        return f"{number:g}"
+    mantissa, power = f"{number:.{digits - 1}e}".split("e")
+    if not -4 <= int(power) < 4:
+        return f"{mantissa}e{int(power)}"
+    return f"{float(f'{mantissa}e{power}'):,.{max(0, digits - 1 - int(power))}f}"
 
 
 def in_words(flow: "Flow") -> str:
@@ -147,22 +159,25 @@ def in_words(flow: "Flow") -> str:
         "explode": "gradients explode",
         "kept": "gradients are kept",
     }[flow.verdict]
-    reach = f"after the {flow.reach} steps of the median sentence their size is × {flow.left:.2g}"
+    reach = (
+        f"after the {flow.reach} steps of the median sentence their size is × {readable(flow.left)}"
+    )
     return f"{fate}: {_pace(flow)}; {reach}. {_why(flow)}"
 
 
 def _pace(flow: "Flow") -> str:
     """Tell the rate, and the time it takes to matter."""
     half = "halved" if flow.rate < 1 else "doubled"
-    return f"× {flow.rate:.3g} a step, {half} in {flow.half_life:.1f} steps"
+    return f"× {readable(flow.rate, 3)} a step, {half} in {readable(flow.half_life)} steps"
 
 
 def _why(flow: "Flow") -> str:
     """Compare the measured rate with what singular values allow."""
-    one_step = f"a single step has norm {flow.effective:.2g}"
+    one_step = f"a single step has norm {readable(flow.effective)}"
+    bound = f"× {readable(flow.bound_rate, 3)} a step"
     if flow.bound_rate < 1:
-        return f"Singular values alone prove it: their bound is × {flow.bound_rate:.3g} a step."
-    allowed = f"Singular values would allow × {flow.bound_rate:.3g} a step"
+        return f"Singular values alone prove it: their bound is {bound}."
+    allowed = f"Singular values would allow {bound}"
     if flow.rate < flow.effective:
         return f"{allowed}; {one_step}, and steps in a row don't all stretch the same way."
     return f"{allowed}; {one_step}."

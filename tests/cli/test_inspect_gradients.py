@@ -1,6 +1,7 @@
 """`foretell inspect-gradients`: what it prints, draws and refuses."""
 
 import json
+import math
 import shutil
 import sys
 from dataclasses import replace
@@ -8,6 +9,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from foretell.cli.inspect_gradients import readable
 from foretell.data.manifest import ForecasterSpec, TranslatorSpec
 from foretell.data.number_words import english_words
 from foretell.data.text import TOKENIZER_FILE, train_tokenizer
@@ -70,7 +72,7 @@ def test_it_prints_spectra_norms_by_lag_and_words(inspect, run):
     lines = ended.out.splitlines()
     for start in ("encoder, forward   reset", "encoder, backward", "decoder", "‖∂h_t/∂h_k‖ at lag"):
         assert any(line.startswith(start) for line in lines), start
-    for gate in ("reset", "update", "new", "geometric mean", "10 %", "90 %", "bound"):
+    for gate in ("reset", "update", "new", "geometric mean", "10 %", "90 %", "bound by λ1"):
         assert ended.out.count(f" {gate} ") == 3, gate
     words = [line for line in lines if ": gradients " in line]
     assert [line.split(":")[0] for line in words] == [
@@ -78,7 +80,36 @@ def test_it_prints_spectra_norms_by_lag_and_words(inspect, run):
         "encoder, backward",
         "decoder",
     ]
-    assert all(" a step, " in line and "steps; after the" in line for line in words)
+    assert all(" a step, " in line and " steps; after " in line for line in words)
+    assert max(map(len, lines)) <= 100
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0.0, "0"),
+        (1.0, "1.0"),
+        (2.0664, "2.1"),
+        (0.0024, "0.0024"),
+        (0.00012, "0.00012"),
+        (8.3e-05, "8.3e-5"),
+        (9.96, "10"),
+        (480.0, "480"),
+        (9_930.0, "9,900"),
+        (15_200.0, "1.5e4"),
+        (5.3e-30, "5.3e-30"),
+        (math.inf, "inf"),
+    ],
+)
+def test_numbers_have_the_digits_that_count_and_no_more(number, text):
+    assert readable(number) == text
+
+
+def test_singular_values_are_told_to_three_digits(inspect, run):
+    """Whether λ1 is below 1 or above decides."""
+    run(replace(RECURRENT, cell="tanh"), shrink)
+    (line,) = [line for line in inspect("run").out.splitlines() if line.startswith("decoder  ")]
+    assert line.split() == ["decoder", "hidden", "0.200", "0.200", "0.200"]
 
 
 def test_the_json_holds_the_numbers_that_the_library_measures(inspect, run):
