@@ -69,29 +69,26 @@ class _Collector(Collector):
 
 
 def _triton(models: Sequence[ModelStatistics]) -> Iterator[Metric]:
-    def counter(name: str, told: str, read: Callable[[ModelStatistics], float]) -> Metric:
+    us = "added up over requests, in microseconds."
+    counters: tuple[tuple[str, str, Callable[[ModelStatistics], int]], ...] = (
+        ("request_success", "Requests that got their answer.", lambda m: m.success.count),
+        ("count", "Requests computed, in batches or alone.", lambda m: m.inference_count),
+        ("exec_count", "Batches computed.", lambda m: m.execution_count),
+        ("request_duration_us", f"Admission to answer, {us}", lambda m: m.success.ns // 1000),
+        ("queue_duration_us", f"Waiting, {us}", lambda m: m.queue.ns // 1000),
+        ("compute_infer_duration_us", f"Computing, {us}", lambda m: m.compute_infer.ns // 1000),
+    )
+    for name, told, read in counters:
         family = Metric(f"nv_inference_{name}", told, "counter")
         for model in models:
             family.add_sample(family.name, _labels(model), read(model))
-        return family
-
-    yield counter("request_success", "Requests that got their answer.", lambda m: m.success.count)
+        yield family
     failure = Metric("nv_inference_request_failure", "Requests without an answer.", "counter")
     for model in models:
         for reason in _REASONS:
             labels = {**_labels(model), "reason": reason}
             failure.add_sample(failure.name, labels, model.failures.get(reason, 0))
     yield failure
-    yield counter("count", "Requests computed, in batches or alone.", lambda m: m.inference_count)
-    yield counter("exec_count", "Batches computed.", lambda m: m.execution_count)
-    durations: tuple[tuple[str, str, Callable[[ModelStatistics], int]], ...] = (
-        ("request", "Admission to answer", lambda m: m.success.ns),
-        ("queue", "Waiting", lambda m: m.queue.ns),
-        ("compute_infer", "Computing", lambda m: m.compute_infer.ns),
-    )
-    for name, what, read in durations:
-        told = f"{what}, added up over requests, in microseconds."
-        yield counter(f"{name}_duration_us", told, lambda m, read=read: read(m) // 1000)
     pending = GaugeMetricFamily(
         "nv_inference_pending_request_count", "Requests that wait.", labels=_MODEL
     )
@@ -140,10 +137,10 @@ def _own(models: Sequence[ModelStatistics], states: Sequence[ModelState]) -> Ite
         ("padding_ratio", "Share of a batch that was padding.", 1, lambda m: m.padding),
     )
     for name, told, every, read_histogram in histograms:
-        family = HistogramMetricFamily(f"foretell_{name}", told, labels=_MODEL)
+        histogram = HistogramMetricFamily(f"foretell_{name}", told, labels=_MODEL)
         for model in models:
-            _add(family, tuple(_labels(model).values()), read_histogram(model), every)
-        yield family
+            _add(histogram, tuple(_labels(model).values()), read_histogram(model), every)
+        yield histogram
 
 
 def _grpc(methods: Sequence[MethodStatistics]) -> Iterator[Metric]:
