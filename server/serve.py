@@ -22,7 +22,7 @@ from foretell.server.options import MIB, ServerOptions
 from foretell.server.process import Listen, on_orders, on_signals, serve_process
 from foretell.server.repository import Load, ModelControl, Repository
 from foretell.server.security import SecurityOptions
-from foretell.server.status_port import NEXT, metrics_address
+from foretell.server.status_port import NEXT, check_metrics, metrics_address
 from foretell.server.tokens import read_tokens
 from foretell.server.tracing import check_trace_endpoint
 from foretell.server.workers import Supervisor, hold_port
@@ -134,8 +134,7 @@ def serve(
         )
     log_to_stderr(log_format, log_calls)
     check_address(options.listen)  # before a load that may take long
-    if options.metrics:
-        check_address(options.metrics)
+    check_metrics(options.metrics)
     check_trace_endpoint(trace_endpoint)
     source = _Models(Path(models), partial(load_warm, device=device, threads=threads), control)
     if workers > 1:

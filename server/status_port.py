@@ -5,8 +5,9 @@ import time
 from collections.abc import Callable
 from http import HTTPStatus
 
+from foretell.server.errors import ListenError
 from foretell.server.http_port import HttpPort, Page
-from foretell.server.listen import is_unix, split_address
+from foretell.server.listen import check_address, is_unix, split_address
 from foretell.server.metrics import CONTENT_TYPE, Metrics
 from foretell.server.model_states import ReadStates
 from foretell.server.observing import Observer
@@ -22,22 +23,40 @@ def metrics_address(metrics: str, listen: str) -> str:
     """Where the HTTP port is, empty for nowhere.
 
     Args:
-        metrics: HOST:PORT, "none", or "next" for gRPC's host and the port after its own; a gRPC
-            port 0 gives port 0, and a socket in the file system 127.0.0.1:8002.
+        metrics: HOST:PORT, "none", or "next" for gRPC's host and the port after its own. A gRPC
+            port 0 gives port 0. A socket in the file system gives none: whoever has one may mean
+            to be reached by nobody else.
         listen: gRPC's address.
 
     Raises:
         ListenError: One of them is no address.
     """
-    if metrics == OFF:
+    if metrics == OFF or (metrics == NEXT and is_unix(listen)):
         return ""
     if metrics != NEXT:
         split_address(metrics)
         return metrics
-    if is_unix(listen):
-        return "127.0.0.1:8002"
     host, port = split_address(listen)
     return f"{host}:{port + 1 if 0 < port < _LARGEST_PORT else 0}"
+
+
+def check_metrics(address: str) -> None:
+    """Check that the HTTP port can be had.
+
+    Args:
+        address: HOST:PORT, or empty.
+
+    Raises:
+        ListenError: It can't; the reason is named, and what to do.
+    """
+    try:
+        if address:
+            check_address(address)
+    except ListenError as error:
+        raise ListenError(
+            f"{error} That is the HTTP port of metrics and the status page; choose another one "
+            "by --metrics HOST:PORT, or do without: --metrics none."
+        ) from error
 
 
 class StatusPort:

@@ -63,6 +63,7 @@ class ServerProcess:
             "delay_s": delay_s,
             "control": control or {},
             "listen": listen,
+            "metrics": "none",  # the port after a given one may be anybody's
             "instances": 4,
             "drain_delay_s": 0.0,
             "grace_s": 60.0,

@@ -1,5 +1,6 @@
 """Metrics as Prometheus reads them: names that dashboards know, true numbers, bounded labels."""
 
+import queue
 import re
 import runpy
 import signal
@@ -91,6 +92,26 @@ def test_what_is_counted_is_what_happened(watching, make_forecaster, make_reques
     provider = {"state": "ready", "provider": "FakeExecutionProvider"}
     assert found.get("foretell_model_state", **OURS, **provider) == 1
     assert found.get("process_resident_memory_bytes") > 0
+
+
+def test_a_stream_counts_when_its_last_message_is_sent(watching, make_forecaster, make_request):
+    """A time that ends with the first answer tells nothing of a stream that stalls."""
+    stream = {**FORECAST, "grpc_type": "bidi_stream", "grpc_method": "ForecastStream"}
+    with watching(demand=make_forecaster()) as (channel, address):
+        more = queue.SimpleQueue()
+        answers = ForecasterStub(channel).ForecastStream(iter(more.get, None))
+        for _ in range(2):
+            more.put(make_request({"a": [1, 2]}))
+            next(answers)
+        found = scrape(address)
+        assert found.get("grpc_server_started_total", **stream) == 1
+        assert found.get("grpc_server_handling_seconds_count", **stream) == 0
+        assert found.get("nv_inference_request_success", **OURS) >= 1
+        more.put(None)
+        assert not list(answers)
+        found = scrape_until(address, "grpc_server_handling_seconds_count", 1, **stream)
+    assert found.get("grpc_server_handled_total", **stream, grpc_code="OK") == 1
+    assert found.get("nv_inference_request_success", **OURS) == 2
 
 
 def test_the_names_that_dashboards_of_triton_know_are_there(watching, make_forecaster):
@@ -222,7 +243,7 @@ def test_a_file_that_is_no_account_is_passed_over(make_worker, tmp_path):
 
 def test_several_processes_have_one_port_and_one_account(tmp_path, make_request):
     (tmp_path / "models/demand/1").mkdir(parents=True)
-    with ServerProcess(tmp_path / "models", workers=2) as server:
+    with ServerProcess(tmp_path / "models", workers=2, metrics="next") as server:
         status = {server.wait_for(r"status page and metrics at http://(\S+)$")[1] for _ in range(2)}
         server.wait_until_it_listens()
         (address,) = status

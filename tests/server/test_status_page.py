@@ -17,7 +17,7 @@ from foretell.server.model_states import ModelState
 from foretell.server.recent import ModelActivity
 from foretell.server.repository import Failure
 from foretell.server.status_page import ServerStatus, write_fragment, write_page
-from foretell.server.status_port import metrics_address
+from foretell.server.status_port import check_metrics, metrics_address
 
 
 def fetch(address, path):
@@ -196,7 +196,8 @@ def test_a_fault_in_a_page_is_told_without_its_text(caplog):
         ("next", ":8001", "0.0.0.0:8002"),
         ("next", "127.0.0.1:0", "127.0.0.1:0"),
         ("next", "127.0.0.1:65535", "127.0.0.1:0"),
-        ("next", "unix:/run/foretell.sock", "127.0.0.1:8002"),
+        ("next", "unix:/run/foretell.sock", ""),
+        ("127.0.0.1:9100", "unix:/run/foretell.sock", "127.0.0.1:9100"),
         ("10.0.0.1:9100", "127.0.0.1:8001", "10.0.0.1:9100"),
     ],
 )
@@ -214,3 +215,6 @@ def test_a_port_that_is_taken_is_named():
         port = taken.getsockname()[1]
         with pytest.raises(ListenError, match=f"127.0.0.1:{port}: the port is in use"):
             asyncio.run(HttpPort(f"127.0.0.1:{port}", {}).start())
+        with pytest.raises(ListenError, match="or do without: --metrics none"):
+            check_metrics(f"127.0.0.1:{port}")
+    check_metrics("")
