@@ -29,9 +29,8 @@ class InferenceModels:
         self._repository = repository
         self._options = options
 
-    @contextmanager
-    def lease(self, name: str, version: str) -> Iterator[Inference]:
-        """Look up what a request asks, and keep that version loaded until left.
+    def get(self, name: str, version: str) -> Inference:
+        """Look up what a request tells about; that keeps no version loaded.
 
         Args:
             name: NAME or NAME:GRAPH.
@@ -40,35 +39,27 @@ class InferenceModels:
         Raises:
             RequestError: The version is no number.
             ModelNotFoundError: There is no such model, version or graph.
+            ModelNotReadyError: It is being loaded.
         """
-        number = read_version(version)
-        model_name, colon, graph = name.partition(GRAPH)
-        with ExitStack() as stack:
-            try:
-                model = stack.enter_context(self._lease(model_name, number))
-                inference = self._inference(model, graph if colon else None)
-            except ModelNotFoundError as error:
-                raise ModelNotFoundError(
-                    [
-                        f"Request for unknown model: {_named(name, version)} is not found.",
-                        *error.problems,
-                    ]
-                ) from error
-            yield inference
+        with _unknown(name, version):
+            model_name, number, graph = _read_name(name, version)
+            return self._inference(self._repository.get(model_name, number or 0), number, graph)
 
     @contextmanager
-    def _lease(self, name: str, version: int | None) -> Iterator[Model]:
-        """The repository's lease, by this protocol's rules: it has no unnamed model."""
-        if not name:
-            raise ModelNotFoundError("a model must be named; RepositoryIndex lists them.")
-        with self._repository.lease(name, version or 0) as model:
-            if version == 0 != model.version:
-                raise ModelNotFoundError(
-                    f"version 0 of {model.name} is not served; version {model.version} is."
-                )
-            yield model
+    def lease(self, name: str, version: str) -> Iterator[Inference]:
+        """Look up what a request asks, as `get` does, and keep that version loaded until left."""
+        with ExitStack() as stack:
+            with _unknown(name, version):
+                model_name, number, graph = _read_name(name, version)
+                model = stack.enter_context(self._repository.lease(model_name, number or 0))
+                inference = self._inference(model, number, graph)
+            yield inference
 
-    def _inference(self, model: Model, graph: str | None) -> Inference:
+    def _inference(self, model: Model, version: int | None, graph: str | None) -> Inference:
+        if version == 0 != model.version:  # to the repository 0 is whichever serves
+            raise ModelNotFoundError(
+                f"version 0 of {model.name} is not served; version {model.version} is."
+            )
         manifest = model.served.manifest
         if graph is not None:
             graphs = graphs_of(manifest)
@@ -95,6 +86,25 @@ def read_version(version: str) -> int | None:
             "that serves."
         )
     return int(version)
+
+
+@contextmanager
+def _unknown(name: str, version: str) -> Iterator[None]:
+    """Say what wasn't found as people look for it in Triton's logs."""
+    try:
+        yield
+    except ModelNotFoundError as error:
+        raise ModelNotFoundError(
+            [f"Request for unknown model: {_named(name, version)} is not found.", *error.problems]
+        ) from error
+
+
+def _read_name(name: str, version: str) -> tuple[str, int | None, str | None]:
+    """A model's name, a version if one is named, and a graph if one is named."""
+    model_name, colon, graph = name.partition(GRAPH)
+    if not model_name:  # which the repository takes for the only one
+        raise ModelNotFoundError("a model must be named; RepositoryIndex lists them.")
+    return model_name, read_version(version), graph if colon else None
 
 
 def _named(name: str, version: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from google.protobuf import descriptor_pool
+from google.protobuf import descriptor_pool  # type: ignore[import-untyped]  # has no types
 
 from foretell.protos.inference.pool import POOL
 

@@ -81,10 +81,10 @@ class InferenceService(GRPCInferenceServiceServicer):
     ) -> wire.ModelReadyResponse:
         """Say whether a model can be asked; one that isn't known can't."""
         try:
-            with self._models.lease(request.name, request.version):
-                return wire.ModelReadyResponse(ready=not self.is_stopping)
+            self._models.get(request.name, request.version)
         except (ModelNotFoundError, ModelNotReadyError):
             return wire.ModelReadyResponse(ready=False)
+        return wire.ModelReadyResponse(ready=not self.is_stopping)
 
     async def ServerMetadata(  # noqa: N802  # gRPC's name
         self, request: wire.ServerMetadataRequest, context: grpc.aio.ServicerContext
@@ -98,15 +98,14 @@ class InferenceService(GRPCInferenceServiceServicer):
         self, request: wire.ModelMetadataRequest, context: grpc.aio.ServicerContext
     ) -> wire.ModelMetadataResponse:
         """Say what a model takes and gives."""
-        with self._models.lease(request.name, request.version) as inference:
-            return write_metadata(inference)
+        return write_metadata(self._models.get(request.name, request.version))
 
     async def ModelConfig(  # noqa: N802  # gRPC's name
         self, request: wire.ModelConfigRequest, context: grpc.aio.ServicerContext
     ) -> wire.ModelConfigResponse:
         """Say the same as Triton's configuration of a model does."""
-        with self._models.lease(request.name, request.version) as inference:
-            return wire.ModelConfigResponse(config=write_config(inference))
+        inference = self._models.get(request.name, request.version)
+        return wire.ModelConfigResponse(config=write_config(inference))
 
     async def ModelStatistics(  # noqa: N802  # gRPC's name
         self, request: wire.ModelStatisticsRequest, context: grpc.aio.ServicerContext
@@ -114,8 +113,7 @@ class InferenceService(GRPCInferenceServiceServicer):
         """Say what one model did, or each of them."""
         statistics = self._repository.observer.statistics
         if request.name:
-            with self._models.lease(request.name, request.version) as inference:
-                asked = [(request.name, inference.model)]
+            asked = [(request.name, self._models.get(request.name, request.version).model)]
         elif read_version(request.version) is not None:
             raise RequestError("a version is named, but no model; name one, or leave both out.")
         else:

@@ -5,6 +5,9 @@ from collections.abc import AsyncGenerator, Mapping
 from functools import partial
 
 import numpy as np
+from google.protobuf.descriptor import (  # type: ignore[import-untyped]  # has no types
+    FieldDescriptor,
+)
 
 from foretell.data.translation import RefusedSentencesError, Translation, TranslationPart
 from foretell.protos.v1 import translator_pb2 as wire
@@ -38,7 +41,7 @@ _FIELDS = {
 }
 
 
-def _kind(field: "wire.TranslateOptions.DESCRIPTOR") -> Kind:  # type: ignore[name-defined]
+def _kind(field: FieldDescriptor) -> Kind:
     kinds: dict[int, Kind] = {
         field.CPPTYPE_BOOL: "bool",
         field.CPPTYPE_INT32: "int",

@@ -144,15 +144,20 @@ def test_statistics_count_what_was_answered(stub):
     everything = stub.ModelStatistics(wire.ModelStatisticsRequest()).model_stats
     assert [one.name for one in everything] == ["demand", "ende"]
     (one,) = stub.ModelStatistics(wire.ModelStatisticsRequest(name="ende")).model_stats
+    assert one == everything[1]
     assert (one.name, one.version) == ("ende", "1")
-    refused(
-        lambda: stub.ModelStatistics(wire.ModelStatisticsRequest(name="nope")),
-        grpc.StatusCode.NOT_FOUND,
-    )
-    refused(
-        lambda: stub.ModelStatistics(wire.ModelStatisticsRequest(version="1")),
-        grpc.StatusCode.INVALID_ARGUMENT,
-    )
+    assert one.inference_stats.success.count == 3
+    assert one.inference_stats.success.ns > 0
+    assert one.inference_stats.fail.count == 0
+    assert everything[0].inference_stats.success.count == 0
+
+
+def test_statistics_of_what_there_is_not_are_refused(stub):
+    for request, code in (
+        (wire.ModelStatisticsRequest(name="nope"), grpc.StatusCode.NOT_FOUND),
+        (wire.ModelStatisticsRequest(version="1"), grpc.StatusCode.INVALID_ARGUMENT),
+    ):
+        refused(lambda r=request: stub.ModelStatistics(r), code)
 
 
 def test_models_are_not_changed_from_outside_unless_the_server_was_started_for_it(stub):
