@@ -16,6 +16,9 @@ _ALIKE = (
     *("max_length_ratio", "max_length_margin", "patience", "no_repeat_ngram_size", "prefix"),
     *("repetition_penalty", "sample", "temperature", "top_k", "top_p", "seed"),
     *("replace_unknowns", "attention"),
+    # servers
+    *("tls_cert", "tls_key", "tls_client_ca", "health_needs_token", "max_series", "max_steps"),
+    *("max_horizon", "max_sentences", "max_characters", "max_beam_size"),
     # models and their training
     *("vocab_size", "d_model", "d_ff", "norm", "activation", "cell", "dropout", "positions"),
     *("steps", "batch_size", "batch_tokens", "learning_rate", "label_smoothing", "precision"),

@@ -8,7 +8,9 @@ MiB may become gigabytes, and a minute, before any check of ours sees one of the
 from collections.abc import Mapping
 from functools import lru_cache
 
-from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor import (  # type: ignore[import-untyped]  # has no types
+    Descriptor,
+)
 
 _LONGEST_VARINT = 10  # bytes
 _VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5

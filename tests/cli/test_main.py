@@ -18,6 +18,7 @@ COMMANDS = [
     ["inspect"],
     ["inspect-gradients"],
     ["serve"],
+    ["token"],
     ["forecast"],
     ["translate"],
     ["score"],
