@@ -111,8 +111,13 @@ class Supervisor:
     def _start_due(self) -> None:
         now = time.monotonic()
         for number in [number for number, at in self._due.items() if at <= now]:
+            try:
+                worker = self._fork(number)
+            except OSError as error:  # the system has no room for one just now
+                _log.error("worker=%d can't be started: %s", number, error)
+                self._due[number] = now + _LONGEST_PAUSE_S
+                continue
             del self._due[number]
-            worker = self._fork(number)
             self._workers[worker.news] = worker
             self._selector.register(worker.news, selectors.EVENT_READ)
 
@@ -121,7 +126,12 @@ class Supervisor:
         news, tell = os.pipe()
         sys.stdout.flush()
         sys.stderr.flush()
-        process = os.fork()
+        try:
+            process = os.fork()
+        except OSError:
+            for end in (orders, send, news, tell):
+                os.close(end)
+            raise
         if process:
             os.close(orders)
             os.close(tell)
