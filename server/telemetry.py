@@ -1,6 +1,7 @@
 """Around every call, outermost: its request id, its counts, its line in the log, its span."""
 
 import logging
+import re
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -16,6 +17,7 @@ from foretell.server.request_id import HEADER, new_request_id
 from foretell.server.tracing import Tracing, trace_id_of
 
 _log = logging.getLogger(CALLS)
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _MOST_DETAILS = 2000  # characters; an event is a line, and a readable one, whatever a client sends
 
 
@@ -104,14 +106,15 @@ def _tell(
     }
     fields = {name: value for name, value in fields.items() if value or name == "seconds"}
     words = " ".join(f"{name}={value}" for name, value in fields.items())
-    details = " ".join(_printable(context.details()).split())[:_MOST_DETAILS]
+    details = _printable(context.details())[:_MOST_DETAILS]
     _log.log(level, "%s%s", words, f": {details}" if details else "", extra={"fields": fields})
 
 
 def _printable(details: str | bytes | None) -> str:
-    if isinstance(details, bytes):
-        return details.decode(errors="backslashreplace")
-    return details or ""
+    """A status' text on one line, with all that could steer a terminal spelled out."""
+    text = details.decode(errors="replace") if isinstance(details, bytes) else details or ""
+    line = " ".join(text.splitlines())
+    return _UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], line)
 
 
 def _text(headers: Mapping[str, str | bytes], name: str) -> str:

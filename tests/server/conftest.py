@@ -59,8 +59,9 @@ def watching():
     @contextmanager
     def serve(failures=(), **models):
         addresses = []
+        more = models.pop("options", {})
         repository = Repository([Model(name, 1, one) for name, one in models.items()], failures)
-        options = ServerOptions(listen="127.0.0.1:0", metrics="127.0.0.1:0")
+        options = ServerOptions(listen="127.0.0.1:0", metrics="127.0.0.1:0", **more)
         with (
             serve_in_background(repository, options, on_status=addresses.append) as address,
             grpc.insecure_channel(address) as channel,

@@ -4,7 +4,9 @@ import contextvars
 import json
 import logging
 import re
+import runpy
 import time
+from pathlib import Path
 
 import grpc
 import pytest
@@ -16,7 +18,9 @@ from foretell.protos.v1.models_pb2_grpc import ModelsStub
 from foretell.server.call_notes import CallNotes, begin_notes
 from foretell.server.logs import CALLS, JsonLines, log_to_stderr
 from foretell.server.request_id import current_request_id, new_request_id
+from foretell.server.telemetry import _printable
 
+ServerProcess = runpy.run_path(str(Path(__file__).with_name("server_process.py")))["ServerProcess"]
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 TRACEPARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
 
@@ -137,12 +141,37 @@ def test_callers_that_leave_are_told_apart(serving, make_forecaster, make_reques
 
 def test_a_callers_text_breaks_no_line(serving, make_forecaster, make_request, lines):
     """Whoever can write lines of his own into a log can hide what he did."""
-    name = "x\n2026-01-01 INFO all is well"
+    name = "x\n2026-01-01 INFO all is well\x1b[2J\u2028"
     with serving(demand=make_forecaster()) as channel, pytest.raises(grpc.RpcError):
         ForecasterStub(channel).Forecast(make_request({"a": [1, 2]}, model=name))
     (line,) = lines.of_calls()
-    assert "\n" not in line["message"]
+    assert line["message"].isprintable()
     assert "all is well" in line["message"]
+
+
+@pytest.mark.parametrize(
+    ("details", "told"),
+    [
+        ("first\nsecond", "first second"),
+        ("\x1b[2Jgone\x00\u2028é ☃", "\\x1b[2Jgone\\x00 é ☃"),
+        (b"bytes \xff", "bytes \ufffd"),
+        (None, ""),
+    ],
+)
+def test_a_status_text_is_one_line_that_steers_no_terminal(details, told):
+    assert _printable(details) == told
+
+
+def test_a_process_writes_json_and_nothing_else(tmp_path):
+    """What collects logs reads line by line, also what comes before the first call."""
+    (tmp_path / "models/demand/1").mkdir(parents=True)
+    with ServerProcess(tmp_path / "models", log_format="json", metrics="next") as server:
+        server.wait_for("status page and metrics at http://127.0.0.1:")
+        server.signal()
+        assert server.end() == 0
+    lines = [json.loads(line) for line in server.log.splitlines()]
+    assert {"time", "level", "logger", "message"} <= set.intersection(*map(set, lines))
+    assert any(line["message"].startswith("listening on ") for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import queue
 import re
 import runpy
 import signal
+import threading
 import time
 import urllib.request
 from pathlib import Path
@@ -92,6 +93,37 @@ def test_what_is_counted_is_what_happened(watching, make_forecaster, make_reques
     provider = {"state": "ready", "provider": "FakeExecutionProvider"}
     assert found.get("foretell_model_state", **OURS, **provider) == 1
     assert found.get("process_resident_memory_bytes") > 0
+
+
+def test_what_waits_and_what_is_refused_is_told(watching, make_forecaster, make_request):
+    """The two numbers that say a server has more to do than it can."""
+    go_on = threading.Event()
+
+    class Held(make_forecaster):
+        def forecast_rows(self, rows, future, options):
+            answer = super().forecast_rows(rows, future, options)
+            assert go_on.wait(60)
+            return answer
+
+    forecaster = Held()
+    with watching(demand=forecaster, options={"instances": 1, "max_queue": 2}) as watched:
+        channel, address = watched
+        stub = ForecasterStub(channel)
+        calls = [stub.Forecast.future(make_request({"a": [1, 2]}))]
+        while not forecaster.calls:
+            time.sleep(0.01)
+        calls += [stub.Forecast.future(make_request({"a": [1, 2]})) for _ in range(4)]
+        refused = "nv_inference_request_failure"
+        scrape_until(address, refused, 2, **OURS, reason="REJECTED")
+        found = scrape(address)
+        go_on.set()
+        for call in calls:
+            call.code()
+        after = scrape_until(address, "nv_inference_request_success", 3, **OURS)
+    assert found.get("nv_inference_pending_request_count", **OURS) == 2
+    assert found.get("foretell_requests_in_work", **OURS) == 3
+    assert after.get("nv_inference_pending_request_count", **OURS) == 0
+    assert after.get(refused, **OURS, reason="REJECTED") == 2
 
 
 def test_a_stream_counts_when_its_last_message_is_sent(watching, make_forecaster, make_request):
