@@ -45,26 +45,33 @@ class SecurityOptions:
             raise OptionError(problems)
 
 
-def open_doors(listen: str, security: SecurityOptions) -> list[str]:
+def open_doors(listen: str, security: SecurityOptions, metrics: str = "") -> list[str]:
     """Tell what strangers can do to a server that others than this machine can reach.
 
     Args:
         listen: Where it listens.
         security: How it is protected.
+        metrics: Where its HTTP port is, which nothing protects; empty for none.
 
     Returns:
         A sentence for each thing that may be no intention; none for a server of this machine alone.
     """
-    if is_unix(listen) or _is_local(split_address(listen)[0]):
-        return []
     doors = []
+    is_secured = security.tokens is not None or security.tls_client_ca is not None
+    if is_secured and metrics and not _is_local(split_address(metrics)[0]):
+        doors.append(
+            f"http://{metrics} asks for no token and no certificate: whoever reaches it can read "
+            "the names of models and the metrics; give --metrics 127.0.0.1:8002, or none."
+        )
+    if is_unix(listen) or _is_local(split_address(listen)[0]):
+        return doors
     if security.tls_cert is None:
         read = "requests and tokens" if security.tokens else "requests and answers"
         doors.append(
             f"listening on {listen} in clear: whoever is on the way can read {read}; "
             "give --tls-cert and --tls-key, or listen on 127.0.0.1."
         )
-    if security.tokens is None and security.tls_client_ca is None:
+    if not is_secured:
         doors.append(
             f"listening on {listen} without --tokens or --tls-client-ca: whoever reaches the port "
             "can ask the models."

@@ -265,3 +265,7 @@ def test_what_stands_open_is_told(listen, tmp_path):
     assert len(open_doors(listen, SecurityOptions(**secured))) == 1
     assert open_doors(listen, SecurityOptions(**secured, tokens=tmp_path)) == []
     assert open_doors(listen, SecurityOptions(**secured, tls_client_ca=tmp_path)) == []
+    guarded = SecurityOptions(**secured, tokens=tmp_path)
+    (metrics,) = open_doors(listen, guarded, "0.0.0.0:8002")
+    assert "asks for no token" in metrics
+    assert open_doors(listen, guarded, "127.0.0.1:8002") == []
