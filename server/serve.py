@@ -173,8 +173,12 @@ def _serve_workers(
         if options.metrics:
             metrics_holder, metrics = hold_port(options.metrics)
             held.enter_context(metrics_holder)
+            shared = replace(shared, metrics=metrics)
+        try:
             folder = held.enter_context(TemporaryDirectory(prefix="foretell-"))
-            shared = replace(shared, metrics=metrics, counts_folder=Path(folder))
+            shared = replace(shared, counts_folder=Path(folder))
+        except OSError as error:  # a container may have nowhere to write
+            _log.warning("each worker tells only what it counted itself: %s; set TMPDIR", error)
         return _supervise(models, shared, on_listening)
 
 
