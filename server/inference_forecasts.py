@@ -6,7 +6,6 @@ as `foretell.v1.Forecaster` does it, and the numbers are the same.
 """
 
 from collections.abc import Mapping
-from functools import partial
 
 import numpy as np
 
@@ -79,47 +78,50 @@ class ForecastInference:
             },
         )
 
-    async def answer(
-        self,
-        answering: Answering,
-        arrays: Mapping[str, np.ndarray],
-        own: Mapping[str, Value],
-        outputs: tuple[str, ...],
-        call: Call,
-        *,
-        names_outputs: bool,
-    ) -> dict[str, np.ndarray]:
-        """Forecast every row of the context.
+    def read(self, arrays: Mapping[str, np.ndarray], own: Mapping[str, Value]) -> ForecastTask:
+        """Check what is asked.
 
         Args:
-            answering: Gets the forecasts.
             arrays: The inputs.
             own: The parameters of the model.
-            outputs: What is asked for.
-            call: Which waits.
-            names_outputs: They were asked for by name: refused rows may stand in `errors`.
 
         Raises:
-            RequestError: Something doesn't fit; or rows are refused, and nobody asked for `errors`.
+            RequestError: Something doesn't fit; all of it is listed.
+            MessageSizeError: No answer could hold so much.
         """
-        task = await answering.compute(partial(self._read, arrays, own))
-        answer = await answering.forecast(self.model, task.rows, task.future, task.options, call)
-        num_rows = len(arrays["context"])
+        task = read_request(self._request(arrays, own), self._spec, self._options)
+        check_answer_size(answer_bytes(len(task.rows.ids), task.options), self._options)
+        return task
+
+    async def ask(
+        self, answering: Answering, task: ForecastTask, _outputs: tuple[str, ...], call: Call
+    ) -> PanelForecast:
+        """Forecast every row of the context."""
+        return await answering.forecast(self.model, task.rows, task.future, task.options, call)
+
+    def write(
+        self, task: ForecastTask, answer: PanelForecast, *, asks_errors: bool
+    ) -> dict[str, np.ndarray]:
+        """Lay the answers out as all the outputs.
+
+        Args:
+            task: What was asked.
+            answer: To it.
+            asks_errors: The caller looks at `errors`: refused rows may stand there.
+
+        Raises:
+            RequestError: Rows are refused, and the caller looks at no `errors`.
+        """
         reasons = {
             refusal.position: refusal.reason
             for refusal in sorted(answer.refusals, key=lambda refusal: refusal.position)
         }
-        if reasons and not (names_outputs and ERRORS in outputs):
+        if reasons and not asks_errors:
             raise RequestError(
                 [f"context[{at}]: {reason}" for at, reason in reasons.items()]
                 + [f"Ask for the output {ERRORS!r} by name to have the other rows answered."]
             )
-        return await answering.compute(partial(_write, answer, num_rows, reasons))
-
-    def _read(self, arrays: Mapping[str, np.ndarray], own: Mapping[str, Value]) -> ForecastTask:
-        task = read_request(self._request(arrays, own), self._spec, self._options)
-        check_answer_size(answer_bytes(len(task.rows.ids), task.options), self._options)
-        return task
+        return _write(answer, len(task.rows.ids) + len(task.rows.refusals), reasons)
 
     def _request(
         self, arrays: Mapping[str, np.ndarray], own: Mapping[str, Value]

@@ -23,6 +23,8 @@ from foretell.server.inference_sizes import check_answer_size
 from foretell.server.options import ServerOptions
 from foretell.server.served import Model
 
+Arrays = Mapping[str, np.ndarray]
+
 _MOST_TOKENS = 16_384  # of all rows together
 _SUFFIX = ".onnx"
 
@@ -64,34 +66,16 @@ class GraphInference:
             facts={"opset": str(spec.opset), "file": spec.file},
         )
 
-    async def answer(
-        self,
-        answering: Answering,
-        arrays: Mapping[str, np.ndarray],
-        own: Mapping[str, Value],
-        outputs: tuple[str, ...],
-        call: Call,
-        *,
-        names_outputs: bool,
-    ) -> dict[str, np.ndarray]:
-        """Run the graph once.
+    def read(self, arrays: Mapping[str, np.ndarray], _own: Mapping[str, Value]) -> Arrays:
+        """Check what is asked.
 
         Args:
-            answering: Runs it.
             arrays: The inputs.
-            own: The parameters of the model; a graph has none.
-            outputs: What is asked for.
-            call: Which waits.
-            names_outputs: They were asked for by name.
 
         Raises:
             RequestError: A value can't be, or the arrays are too large together.
             MessageSizeError: No answer could hold the outputs.
         """
-        await answering.compute(lambda: self._check(arrays))
-        return await answering.run_graph(self.model, self._graph, arrays, outputs, call)
-
-    def _check(self, arrays: Mapping[str, np.ndarray]) -> None:
         sizes = {
             axis: size
             for tensor in self.signature.inputs
@@ -102,6 +86,19 @@ class GraphInference:
         if problems:
             raise RequestError(problems)
         self._check_outputs(arrays, sizes)
+        return arrays
+
+    async def ask(
+        self, answering: Answering, task: Arrays, outputs: tuple[str, ...], call: Call
+    ) -> dict[str, np.ndarray]:
+        """Run the graph once."""
+        return await answering.run_graph(self.model, self._graph, task, outputs, call)
+
+    def write(
+        self, _task: Arrays, answer: dict[str, np.ndarray], *, asks_errors: bool
+    ) -> dict[str, np.ndarray]:
+        """The outputs are the answer."""
+        return answer
 
     def _value_problems(
         self, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int]

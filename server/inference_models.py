@@ -1,20 +1,49 @@
 """Models as the Open Inference Protocol names them: NAME is a task, NAME:GRAPH a bare graph."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from typing import Any, Protocol
+
+import numpy as np
 
 from foretell.data.errors import ModelNotFoundError
+from foretell.server.answering import Answering
+from foretell.server.call import Call
 from foretell.server.errors import RequestError
 from foretell.server.inference_forecasts import ForecastInference
 from foretell.server.inference_graphs import GraphInference, graphs_of
+from foretell.server.inference_parameters import Value
+from foretell.server.inference_signature import Signature
 from foretell.server.inference_tensors import show
 from foretell.server.inference_translations import TranslationInference
 from foretell.server.options import ServerOptions
 from foretell.server.repository import Repository
 from foretell.server.served import Model
 
-Inference = ForecastInference | TranslationInference | GraphInference
+
+class Inference(Protocol):
+    """A model, or a graph of one, as this protocol asks it: read, ask, write.
+
+    Attributes:
+        model: Which answers.
+        signature: What it takes and gives.
+    """
+
+    model: Model
+    signature: Signature
+
+    def read(self, arrays: Mapping[str, np.ndarray], own: Mapping[str, Value], /) -> Any:
+        """Check the inputs and the model's own parameters, off the event loop."""
+
+    async def ask(
+        self, answering: Answering, task: Any, outputs: tuple[str, ...], call: Call, /
+    ) -> Any:
+        """Get the answer to what `read` returned."""
+
+    def write(self, task: Any, answer: Any, /, *, asks_errors: bool) -> dict[str, np.ndarray]:
+        """Lay the answer out as arrays, off the event loop: at least the outputs asked for."""
+
 
 GRAPH = ":"
 """Stands between a model's name and a graph's; no name holds it."""

@@ -4,6 +4,7 @@ import importlib.metadata
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from functools import partial
+from typing import Any
 
 import grpc
 import numpy as np
@@ -27,6 +28,7 @@ from foretell.server.inference_signature import Signature, Tensor
 from foretell.server.inference_sizes import check_answer_size
 from foretell.server.inference_tensors import read_inputs, read_outputs, show, write_outputs
 from foretell.server.inference_translations import (
+    ERRORS,
     PARTS,
     STREAM,
     TranslationInference,
@@ -195,12 +197,12 @@ class InferenceService(GRPCInferenceServiceServicer):
                 yield await self._answer(inference, request, parameters, context)
                 return
             call = _call(request, parameters, context)
-            arrays, outputs = await self._answering.compute(
-                partial(_read, request, inference.signature)
+            task, outputs = await self._answering.compute(
+                partial(_read, request, inference, parameters)
             )
             write = partial(self._write, inference, request, parameters)
             chosen = _chosen(inference.signature, outputs)
-            stream = inference.stream(self._answering, arrays, parameters.own, call)
+            stream = inference.stream(self._answering, task, call)
             async with aclosing(stream) as events:
                 async for event in events:
                     if isinstance(event, TranslationPart):
@@ -217,21 +219,18 @@ class InferenceService(GRPCInferenceServiceServicer):
     ) -> wire.ModelInferResponse:
         call = _call(request, parameters, context)
         with self._answering.admitted(inference.model, call):
-            arrays, outputs = await self._answering.compute(
-                partial(_read, request, inference.signature)
+            task, outputs = await self._answering.compute(
+                partial(_read, request, inference, parameters)
             )
-            found = await inference.answer(
-                self._answering,
-                arrays,
-                parameters.own,
-                outputs,
-                call,
-                names_outputs=bool(request.outputs),
-            )
-        tensors = _chosen(inference.signature, outputs)
-        return await self._answering.compute(
-            partial(self._write, inference, request, parameters, tensors, found, is_final=True)
-        )
+            answer = await inference.ask(self._answering, task, outputs, call)
+
+        def write() -> wire.ModelInferResponse:
+            asks_errors = any(output.name == ERRORS for output in request.outputs)
+            arrays = inference.write(task, answer, asks_errors=asks_errors)
+            tensors = _chosen(inference.signature, outputs)
+            return self._write(inference, request, parameters, tensors, arrays, is_final=True)
+
+        return await self._answering.compute(write)
 
     def _write(
         self,
@@ -256,10 +255,11 @@ class InferenceService(GRPCInferenceServiceServicer):
 
 
 def _read(
-    request: wire.ModelInferRequest, signature: Signature
-) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
-    outputs = read_outputs(request, signature)
-    return read_inputs(request, signature), outputs
+    request: wire.ModelInferRequest, inference: Inference, parameters: Parameters
+) -> tuple[Any, tuple[str, ...]]:
+    """What is asked, and which outputs."""
+    outputs = read_outputs(request, inference.signature)
+    return inference.read(read_inputs(request, inference.signature), parameters.own), outputs
 
 
 def _chosen(signature: Signature, outputs: tuple[str, ...]) -> tuple[Tensor, ...]:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncGenerator, Mapping
-from functools import partial
+from dataclasses import dataclass
 
 import numpy as np
 from google.protobuf.descriptor import (  # type: ignore[import-untyped]  # has no types
@@ -51,6 +51,19 @@ def _kind(field: FieldDescriptor) -> Kind:
     return kinds.get(field.cpp_type, "text")
 
 
+@dataclass(frozen=True, slots=True)
+class TranslationTask:
+    """What a request asks of a translator.
+
+    Attributes:
+        sentences: With their options.
+        first_place: Place of the first one in the caller's whole list.
+    """
+
+    sentences: Task[str]
+    first_place: int
+
+
 class TranslationInference:
     """Translations for the Open Inference Protocol.
 
@@ -92,77 +105,19 @@ class TranslationInference:
             },
         )
 
-    async def answer(
-        self,
-        answering: Answering,
-        arrays: Mapping[str, np.ndarray],
-        own: Mapping[str, Value],
-        outputs: tuple[str, ...],
-        call: Call,
-        *,
-        names_outputs: bool,
-    ) -> dict[str, np.ndarray]:
-        """Translate every sentence.
+    def read(self, arrays: Mapping[str, np.ndarray], own: Mapping[str, Value]) -> TranslationTask:
+        """Check what is asked.
+
+        It is said again as a request of foretell's own protocol, whose checks and limits hold.
 
         Args:
-            answering: Gets the translations.
             arrays: The inputs.
             own: The parameters of the model.
-            outputs: What is asked for.
-            call: Which waits.
-            names_outputs: They were asked for by name: refused sentences may stand in `errors`.
 
         Raises:
-            RequestError: Something doesn't fit; or sentences are refused, and nobody asked for
-                `errors`.
+            RequestError: Something doesn't fit; all of it is listed.
+            MessageSizeError: No answer could hold so much.
         """
-        task, first_place = await answering.compute(partial(self._read, arrays, own))
-        answered = await answering.translate(self.model, task, call, first_place=first_place)
-        if answered.reasons and not (names_outputs and ERRORS in outputs):
-            raise _refused(answered.reasons)
-        n_best = max(options.n_best for options in task.options)
-        return await answering.compute(partial(_write, answered, len(task.items), n_best))
-
-    async def stream(
-        self,
-        answering: Answering,
-        arrays: Mapping[str, np.ndarray],
-        own: Mapping[str, Value],
-        call: Call,
-    ) -> AsyncGenerator[TranslationPart | dict[str, np.ndarray], None]:
-        """Translate one sentence; yield parts as they are decided, and all outputs at the end.
-
-        Raises:
-            RequestError: There is not one sentence, it can't be translated, or something doesn't
-                fit.
-        """
-        if arrays["sentences"].size != 1:
-            raise RequestError(
-                f"sentences has {arrays['sentences'].size} elements; a stream translates one, so "
-                f"send each in a request of its own, or leave out the parameter {STREAM!r}."
-            )
-        if own.get("first_place"):
-            raise RequestError(
-                f"parameter 'first_place' has no meaning with {STREAM!r}; leave one of them out."
-            )
-        task, _ = await answering.compute(partial(self._read, arrays, own))
-        if task.refusals:
-            raise _refused(task.refusals)
-        options = task.options[0]
-        events = answering.translate_stream(self.model, task.items[0], options, call)
-        try:
-            async for event in events:
-                if isinstance(event, Translation):
-                    yield _write(Answered({0: event}, {}), 1, options.n_best)
-                else:
-                    yield event
-        except RefusedSentencesError as error:
-            raise _refused({one.position: one.reason for one in error.refusals}) from error
-
-    def _read(
-        self, arrays: Mapping[str, np.ndarray], own: Mapping[str, Value]
-    ) -> tuple[Task[str], int]:
-        """Say the same as a request of foretell's own protocol, whose checks and limits hold."""
         problems: list[str] = []
         options = wire.TranslateOptions()
         for name, value in own.items():
@@ -171,6 +126,15 @@ class TranslationInference:
         first_place = own.get("first_place", 0)
         if not isinstance(first_place, int) or not 0 <= first_place < 2**63:
             problems.append(f"parameter 'first_place' is {first_place}; it must be 0 or more.")
+        elif first_place and own.get(STREAM):
+            problems.append(
+                f"parameter 'first_place' has no meaning with {STREAM!r}; leave one of them out."
+            )
+        if own.get(STREAM) and arrays["sentences"].size != 1:
+            problems.append(
+                f"sentences has {arrays['sentences'].size} elements; a stream translates one, so "
+                f"send each in a request of its own, or leave out the parameter {STREAM!r}."
+            )
         if problems:
             raise RequestError(problems)
         request = wire.TranslateRequest(
@@ -180,7 +144,55 @@ class TranslationInference:
         )
         task = read_sentences(request, self._options)
         check_answer_size(answer_bytes(task, self._spec), self._options)
-        return task, request.first_place
+        return TranslationTask(task, request.first_place)
+
+    async def ask(
+        self, answering: Answering, task: TranslationTask, _outputs: tuple[str, ...], call: Call
+    ) -> Answered[Translation]:
+        """Translate every sentence."""
+        return await answering.translate(
+            self.model, task.sentences, call, first_place=task.first_place
+        )
+
+    def write(
+        self, task: TranslationTask, answer: Answered[Translation], *, asks_errors: bool
+    ) -> dict[str, np.ndarray]:
+        """Lay the answers out as all the outputs.
+
+        Args:
+            task: What was asked.
+            answer: To it.
+            asks_errors: The caller looks at `errors`: refused sentences may stand there.
+
+        Raises:
+            RequestError: Sentences are refused, and the caller looks at no `errors`.
+        """
+        if answer.reasons and not asks_errors:
+            raise _refused(answer.reasons)
+        sentences = task.sentences
+        n_best = max(options.n_best for options in sentences.options)
+        return _write(answer, len(sentences.items), n_best)
+
+    async def stream(
+        self, answering: Answering, task: TranslationTask, call: Call
+    ) -> AsyncGenerator[TranslationPart | dict[str, np.ndarray], None]:
+        """Translate the one sentence; yield parts as they are decided, and all outputs at the end.
+
+        Raises:
+            RequestError: The sentence can't be translated.
+        """
+        if task.sentences.refusals:
+            raise _refused(task.sentences.refusals)
+        (sentence,), options = task.sentences.items, task.sentences.options[0]
+        events = answering.translate_stream(self.model, sentence, options, call)
+        try:
+            async for event in events:
+                if isinstance(event, Translation):
+                    yield _write(Answered({0: event}, {}), 1, options.n_best)
+                else:
+                    yield event
+        except RefusedSentencesError as error:
+            raise _refused({one.position: one.reason for one in error.refusals}) from error
 
 
 def parts_of(part: TranslationPart) -> dict[str, np.ndarray]:

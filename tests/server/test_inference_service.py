@@ -1,5 +1,6 @@
 """The Open Inference Protocol as a whole: real gRPC, models without a graph."""
 
+import asyncio
 import runpy
 from pathlib import Path
 
@@ -9,6 +10,11 @@ import pytest
 
 from foretell.protos.inference import inference_pb2 as wire
 from foretell.protos.inference.inference_pb2_grpc import GRPCInferenceServiceStub
+from foretell.server.answering import Answering
+from foretell.server.inference_service import InferenceService
+from foretell.server.options import ServerOptions
+from foretell.server.repository import Repository
+from foretell.server.served import Model
 
 REQUESTS = runpy.run_path(str(Path(__file__).with_name("inference_requests.py")))
 ask, read, refused = (REQUESTS[name] for name in ("ask", "read", "refused"))
@@ -173,3 +179,19 @@ def test_models_are_not_changed_from_outside_unless_the_server_was_started_for_i
             "explicit model load / unload is not allowed",
         )
     assert stub.ModelReady(wire.ModelReadyRequest(name="ende")).ready
+
+
+def test_a_server_that_is_going_is_live_but_not_ready(make_translator):
+    """In its drain delay it still answers, so that whoever asks may learn to ask another."""
+    repository = Repository([Model("ende", 1, make_translator())])
+    options = ServerOptions()
+    service = InferenceService(repository, Answering(options, repository.observer), options)
+    service.is_stopping = True
+
+    async def look():
+        live = await service.ServerLive(wire.ServerLiveRequest(), None)
+        ready = await service.ServerReady(wire.ServerReadyRequest(), None)
+        model = await service.ModelReady(wire.ModelReadyRequest(name="ende"), None)
+        return live.live, ready.ready, model.ready
+
+    assert asyncio.run(look()) == (True, False, False)
