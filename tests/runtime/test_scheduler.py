@@ -2,12 +2,8 @@
 
 import threading
 import time
-from collections import Counter
-from concurrent.futures import CancelledError
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from foretell.data.errors import OptionError
 from foretell.runtime.scheduler import QueueLimits, Scheduler
@@ -343,73 +339,3 @@ def test_limits_are_checked():
     with pytest.raises(OptionError, match="max_requests is 0") as caught:
         QueueLimits(max_requests=0, max_bytes=-1)
     assert len(caught.value.problems) == 2
-
-
-@settings(max_examples=15)
-@given(
-    st.lists(  # a caller's requests: the key and the number of rows of each, and whether it leaves
-        st.lists(
-            st.tuples(st.integers(0, 2), st.integers(0, 5), st.sampled_from([False, False, True])),
-            max_size=6,
-        ),
-        min_size=1,
-        max_size=6,
-    ),
-    st.integers(1, 3),
-)
-def test_every_row_returns_to_its_own_caller(callers, threads):
-    """Whoever comes, leaves and fails at the same time: nobody gets a row of another, or none."""
-    at_once, most_at_once, lock = Counter(), [0], threading.Lock()
-
-    def run(batch):
-        with lock:
-            at_once["now"] += 1
-            most_at_once[0] = max(most_at_once[0], at_once["now"])
-        try:
-            for place, (answers, at, value, is_bad) in enumerate(batch.tasks):
-                batch.given_up()
-                if is_bad:
-                    raise ValueError("bad")
-                assert answers[at] in {None, value}
-                answers[at] = value
-                batch.put(place)
-        finally:
-            with lock:
-                at_once["now"] -= 1
-
-    scheduler = Scheduler(threads=threads)
-    failures = []
-
-    def call(number, requests):
-        for key, count, leaves in requests:
-            request, answers = scheduler.admit(size_bytes=7), [None] * count
-            is_bad = key == 2 and count == 5
-            expected = [(number, key, at) for at in range(count)]
-            request.begin(
-                [
-                    Row(run, key, (answers, at, value, is_bad and at == 3), 0.2)
-                    for at, value in enumerate(expected)
-                ]
-            )
-            if leaves:
-                request.cancel()
-            try:
-                result(request)
-                is_right = answers == expected and not is_bad
-            except ValueError:
-                is_right = is_bad
-            except CancelledError:
-                is_right = leaves
-            if not is_right:
-                failures.append((number, key, count, answers))
-
-    threads_of_callers = [threading.Thread(target=call, args=item) for item in enumerate(callers)]
-    for thread in threads_of_callers:
-        thread.start()
-    for thread in threads_of_callers:
-        thread.join(WAIT_S)
-    assert not failures
-    assert scheduler.close(WAIT_S)
-    assert (scheduler.num_waiting, scheduler._bytes, scheduler.num_running) == (0, 0, 0)
-    assert len(scheduler._queue) == 0
-    assert most_at_once[0] <= threads
