@@ -3,10 +3,13 @@
 import asyncio
 import json
 import re
+import runpy
+import signal
 import socket
 import urllib.error
 import urllib.request
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +21,8 @@ from foretell.server.recent import ModelActivity
 from foretell.server.repository import Failure
 from foretell.server.status_page import ServerStatus, write_fragment, write_page
 from foretell.server.status_port import check_metrics, metrics_address
+
+ServerProcess = runpy.run_path(str(Path(__file__).with_name("server_process.py")))["ServerProcess"]
 
 
 def fetch(address, path):
@@ -116,6 +121,23 @@ def test_health_answers_as_grpcs_does(watching, make_forecaster):
         fetch(address, "/healthz")
     assert caught.value.code == 503
     caught.value.close()
+
+
+def test_a_server_that_stops_says_so_while_it_still_answers(tmp_path):
+    """Load balancers that ask over HTTP need the delay as much as those that ask gRPC's health."""
+    (tmp_path / "models/demand/1").mkdir(parents=True)
+    with ServerProcess(tmp_path / "models", metrics="next", drain_delay_s=600.0) as server:
+        address = server.wait_for(r"status page and metrics at http://(\S+)$")[1]
+        assert fetch(address, "/healthz")[0] == "serving\n"
+        server.signal(signal.SIGTERM)
+        server.wait_for("stopping; ")
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            fetch(address, "/healthz")
+        assert caught.value.code == 503
+        caught.value.close()
+        assert "not serving" in fetch(address, "/")[0]
+        server.signal(signal.SIGTERM)
+        assert server.end() == 0
 
 
 @pytest.mark.parametrize(
