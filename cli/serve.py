@@ -130,6 +130,12 @@ def serve(
     max_beam_size: Annotated[
         int, typer.Option(metavar="K", min=1, max=64, help="Largest beam.")
     ] = 64,
+    max_connection_age_s: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS", min=0, help="Ask clients to connect anew after so long; 0 never."
+        ),
+    ] = 0.0,
     drain_delay_s: Annotated[
         float,
         typer.Option(
@@ -181,6 +187,7 @@ def serve(
         max_sentences=max_sentences,
         max_characters=max_characters,
         max_beam_size=max_beam_size,
+        max_connection_age_s=max_connection_age_s,
         drain_delay_s=drain_delay_s,
         grace_s=grace_s,
     )

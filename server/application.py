@@ -106,6 +106,8 @@ class Application:
                 # Clients and load balancers ping every 10 s; gRPC would hang up on them.
                 ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
                 ("grpc.keepalive_permit_without_calls", 1),
+                # gRPC spreads it by a tenth; calls in work end on the old connection.
+                ("grpc.max_connection_age_ms", options.connection_age_ms),
             ],
         )
 

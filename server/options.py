@@ -43,6 +43,8 @@ class ServerOptions:
         max_sentences: Most sentences, or pairs to be scored, of one request.
         max_characters: Most characters of one sentence, and of all texts of one set of options.
         max_beam_size: Largest beam.
+        max_connection_age_s: Seconds after which a client is asked to connect anew, by and by; 0
+            for never.
         drain_delay_s: Seconds after SIGTERM in which new requests are still answered, while health
             tells everybody to send them elsewhere.
         grace_s: Seconds that requests in work get to finish when the server stops.
@@ -67,6 +69,7 @@ class ServerOptions:
     max_sentences: int = 1024
     max_characters: int = 100_000
     max_beam_size: int = LARGEST_BEAM
+    max_connection_age_s: float = 0.0
     drain_delay_s: float = 5.0
     grace_s: float = 30.0
 
@@ -96,7 +99,7 @@ class ServerOptions:
         ]
         if not 0 < self.max_batch_s < float("inf"):
             problems.append(f"max_batch_s is {self.max_batch_s}; it must be above 0 seconds.")
-        for name in ("drain_delay_s", "grace_s"):
+        for name in ("max_connection_age_s", "drain_delay_s", "grace_s"):
             value = getattr(self, name)
             if not 0 <= value < float("inf"):
                 problems.append(f"{name} is {value}; it must be 0 or more seconds.")
@@ -109,6 +112,11 @@ class ServerOptions:
             )
         if problems:
             raise OptionError(problems)
+
+    @property
+    def connection_age_ms(self) -> int:
+        """`max_connection_age_s` in gRPC's unit and bounds, where the largest number means never."""
+        return min(int(self.max_connection_age_s * 1000), _LARGEST) or _LARGEST
 
     @property
     def max_fields(self) -> int:

@@ -55,6 +55,7 @@ def serve(
     max_sentences: int = 1024,
     max_characters: int = 100_000,
     max_beam_size: int = LARGEST_BEAM,
+    max_connection_age_s: float = 0.0,
     drain_delay_s: float = 5.0,
     grace_s: float = 30.0,
     on_listening: Callable[[str], None] | None = None,
@@ -92,6 +93,7 @@ def serve(
         max_sentences: Most sentences of one request to a translator.
         max_characters: Most characters of one sentence.
         max_beam_size: Largest beam.
+        max_connection_age_s: Seconds after which clients are asked to connect anew; 0 for never.
         drain_delay_s: Seconds after SIGTERM in which new requests are still answered.
         grace_s: Seconds that requests in work get to finish when the server stops.
         on_listening: Gets the address with the bound port, once the server answers.
@@ -123,6 +125,7 @@ def serve(
         max_sentences=max_sentences,
         max_characters=max_characters,
         max_beam_size=max_beam_size,
+        max_connection_age_s=max_connection_age_s,
         drain_delay_s=drain_delay_s,
         grace_s=grace_s,
     )

@@ -5,6 +5,7 @@ import os
 import socket
 import stat
 import subprocess
+import threading
 
 import grpc
 import pytest
@@ -129,6 +130,30 @@ def test_a_new_certificate_is_taken_over_and_connections_stay(
         assert num_models(address, trusting(other)) == 1
         assert_no_connection(address, trusting(authority))
         assert len(old.List(ListModelsRequest(), timeout=20).models) == 1
+
+
+def test_old_connections_end_where_they_have_an_age(make_forecaster):
+    """A client that is locked out must not stay for ever on the connection that it has."""
+    options = ServerOptions(listen="127.0.0.1:0", max_connection_age_s=0.2)
+    repository = Repository([Model("demand", 1, make_forecaster())])
+    left = threading.Event()
+
+    def watch(state):
+        if state is grpc.ChannelConnectivity.IDLE and connected.is_set():
+            left.set()
+        elif state is grpc.ChannelConnectivity.READY:
+            connected.set()
+
+    connected = threading.Event()
+    with (
+        serve_in_background(repository, options) as address,
+        grpc.insecure_channel(address, options=OWN) as channel,
+    ):
+        channel.subscribe(watch)
+        stub = ModelsStub(channel)
+        assert len(stub.List(ListModelsRequest(), timeout=60).models) == 1
+        assert left.wait(60)
+        assert len(stub.List(ListModelsRequest(), timeout=60).models) == 1
 
 
 def test_clients_are_let_in_and_locked_out_with_the_file(
