@@ -115,7 +115,7 @@ class ServerOptions:
 
     @property
     def connection_age_ms(self) -> int:
-        """`max_connection_age_s` in gRPC's unit and bounds, where the largest number means never."""
+        """`max_connection_age_s` in gRPC's unit and bounds; the largest means never."""
         return min(int(self.max_connection_age_s * 1000), _LARGEST) or _LARGEST
 
     @property
