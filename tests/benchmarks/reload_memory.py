@@ -3,7 +3,8 @@
     python tests/benchmarks/reload_memory.py models/demand/1 [RELOADS]
 
 Serves the bundle, asks for an answer, puts the next version in its place, and again; prints the
-process's memory, and how many threads and models it holds, and writes `reload_memory.json`.
+process's memory, and how many threads and models it holds, and writes them to
+`reload_memory.json`.
 """
 
 import gc
@@ -25,6 +26,8 @@ from foretell.server.background import serve_in_background
 from foretell.server.loading import load_warm
 from foretell.server.repository import ModelControl, Repository
 
+_IDLE_S = 15.0
+
 
 def ask(client: Client, kind: str) -> None:
     """Ask for one answer."""
@@ -44,6 +47,18 @@ def memory_mib() -> float:
 def count_models() -> int:
     """Models that are in memory."""
     return sum(isinstance(thing, Forecaster | Translator) for thing in gc.get_objects())
+
+
+def look(reloads: int) -> dict[str, object]:
+    """Measure, and print."""
+    row: dict[str, object] = {
+        "reloads": reloads,
+        "memory_mib": round(memory_mib(), 1),
+        "models": count_models(),
+        "threads": threading.active_count(),
+    }
+    print(row, flush=True)
+    return row
 
 
 def wait_until_one_is_left(client: Client) -> None:
@@ -72,16 +87,13 @@ def main(bundle: Path, reloads: int) -> None:
                 wait_until_one_is_left(client)
                 shutil.rmtree(models / "model" / str(version))
                 if version % 10 == 0 or version == 1:
-                    row = {
-                        "reloads": version,
-                        "memory_mib": round(memory_mib(), 1),
-                        "models": count_models(),
-                        "threads": threading.active_count(),
-                    }
-                    rows.append(row)
-                    print(row, flush=True)
+                    rows.append(look(version))
+            time.sleep(_IDLE_S)  # a model's threads stay for a while when they have no work
+            rows.append(look(reloads))
     target = Path(__file__).with_suffix(".json")
-    target.write_text(json.dumps({"kind": kind, "rows": rows}, indent=1) + "\n")
+    results = json.loads(target.read_text()) if target.exists() else {}
+    results[kind] = rows
+    target.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":
