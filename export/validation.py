@@ -2,7 +2,7 @@
 
 from foretell.data.errors import ForetellError
 from foretell.data.manifest import TranslatorSpec
-from foretell.data.text import Tokenizer, is_blank
+from foretell.data.text import Tokenizer
 from foretell.data.translation import TranslateOptions
 from foretell.export.torch_decoder import TorchDecoder
 from foretell.model.fit_translator import Corpus, MakeScorer, translator_spec
@@ -10,7 +10,7 @@ from foretell.model.seq2seq import Seq2Seq
 from foretell.model.training import Scorer
 from foretell.runtime.packing import pad_sources, plan_batches
 from foretell.runtime.search import search
-from foretell.runtime.sources import SentenceTask, sentence_task
+from foretell.runtime.sources import SentenceTask, sentence_task, without_model
 
 _MAX_TOKENS = 8_192  # padded source tokens of a batch, counted once a beam
 
@@ -40,14 +40,15 @@ def bleu_scorer(validation: Corpus, *, beam_size: int = 1) -> MakeScorer:
 
     def make(model: Seq2Seq, tokenizer: Tokenizer) -> Scorer:
         spec = translator_spec(model)
+        known = [without_model(text) for text in validation.src]  # blanks, and signs alone
         tasks = [
             sentence_task(text, options, tokenizer, spec, position=place, place=place)
-            for place, text in enumerate(validation.src)
-            if not is_blank(text)
+            for place, (text, answer) in enumerate(zip(validation.src, known, strict=True))
+            if answer is None
         ]
 
         def score() -> float:
-            texts = [""] * len(validation.src)
+            texts = ["" if answer is None else answer.text for answer in known]
             for task, ids in zip(tasks, _translate(model, spec, tasks), strict=True):
                 texts[task.position] = tokenizer.decode(ids)
             return float(BLEU().corpus_score(texts, [list(validation.tgt)]).score)

@@ -169,6 +169,12 @@ class Scheduler:
         if is_done:
             _finish(request.done)
 
+    def take_no_more(self) -> None:
+        """Take no more work; threads that have none end now, the others after what they have."""
+        with self._wake:
+            self._is_closed = True
+            self._wake.notify_all()
+
     def close(self, timeout_s: float) -> bool:
         """Take no more work, and wait for the batches that run.
 
@@ -176,9 +182,8 @@ class Scheduler:
             Whether all ended in time.
         """
         end = time.monotonic() + timeout_s
+        self.take_no_more()
         with self._wake:
-            self._is_closed = True
-            self._wake.notify_all()
             threads = [*self._threads]
         for thread in threads:
             thread.join(max(0.0, end - time.monotonic()))

@@ -7,6 +7,7 @@ once when its call ends.
 
 import asyncio
 import time
+import weakref
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -298,6 +299,7 @@ class Answering:
             merges=self._merges,
         )
         self._schedulers[model.served] = scheduler
+        weakref.finalize(model.served, scheduler.take_no_more).atexit = False
         observer.on_queue(name, version, lambda: scheduler.num_waiting)
         return scheduler
 

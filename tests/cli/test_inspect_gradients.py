@@ -81,7 +81,7 @@ def test_it_prints_spectra_norms_by_lag_and_words(inspect, run):
         "decoder",
     ]
     assert all(" a step, " in line and " steps; after " in line for line in words)
-    assert max(map(len, lines)) <= 100
+    assert max(map(len, lines[1:])) <= 100  # the first names the folder, however long
 
 
 @pytest.mark.parametrize(

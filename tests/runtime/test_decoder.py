@@ -153,9 +153,9 @@ def test_a_lone_row_of_a_recurrent_encoder_runs_as_two(
     decoder = OnnxDecoder(read_bundle(make_translator(arch=arch)), device="cpu")
     seen, run = [], Session.run
 
-    def watch(session, inputs, outputs=None):
+    def watch(session, inputs, outputs=None, **options):
         seen.append(len(inputs["src"]))
-        return run(session, inputs, outputs)
+        return run(session, inputs, outputs, **options)
 
     monkeypatch.setattr(Session, "run", watch)
     state = decoder.start(SRC[:1], MASK[:1])

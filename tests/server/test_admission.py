@@ -270,11 +270,13 @@ def test_abandoned_translations_leave_nothing_in_work(desk, translator_bundle_pa
     """HD02: long requests whose callers have left by deadline or by hand, then a short one."""
     translator = load(translator_bundle_path, device="cpu", threads=1)
     session = translator._decoder.session
-    run, runs, begun = session.run, [], threading.Event()
+    run, runs, begun, may_go_on = session.run, [], threading.Event(), threading.Event()
+    may_go_on.set()
 
     def counted(*arguments, **options):
         runs.append(None)
         begun.set()
+        may_go_on.wait(WAIT_S)  # however fast the machine, nothing is done before its caller leaves
         return run(*arguments, **options)
 
     session.run = counted
@@ -284,6 +286,7 @@ def test_abandoned_translations_leave_nothing_in_work(desk, translator_bundle_pa
         assert texts(server.ask("one"))
         cost = len(runs)
         begun.clear()
+        may_go_on.clear()
         late = [server.ask(*lines, options=beam, timeout=2) for _ in range(4)]
         left = [server.ask(*lines, options=beam) for _ in range(4)]
         assert begun.wait(WAIT_S)
@@ -292,6 +295,7 @@ def test_abandoned_translations_leave_nothing_in_work(desk, translator_bundle_pa
         for answer in late:
             assert answer.exception().code() is grpc.StatusCode.DEADLINE_EXCEEDED
         server.wait_for_waiting(0)
+        may_go_on.set()
         assert texts(server.ask("one"))  # after what ran last, on the only instance
         before = len(runs)
         assert texts(server.ask("one"))
