@@ -162,7 +162,9 @@ def run_parts(
     """
     each = [_inputs(spec, part, context_length, horizon) for part in parts]
     seen = [~np.isnan(inputs["context"]).all(axis=1) for inputs in each]
-    inputs = {name: np.concatenate([one[name] for one in each]) for name in each[0]}
+    inputs = each[0]
+    if len(each) > 1:  # a panel alone, as in a job, is copied for nothing
+        inputs = {name: np.concatenate([one[name] for one in each]) for name in inputs}
     count = sum(map(len, seen))
     rows = fill_rows(np.arange(count), spec.patch_length)
     if len(rows) > count:

@@ -9,10 +9,10 @@ from foretell.data.bundle import ForecasterSpec
 from foretell.data.errors import ForetellError
 from foretell.protos.v1.forecaster_pb2 import ForecastRequest, ForecastResponse
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterServicer
+from foretell.server.answer_sizes import check_answer_size
 from foretell.server.answering import Answering
 from foretell.server.call import Call
 from foretell.server.codec import ForecastTask, answer_bytes, read_request, write_answer
-from foretell.server.errors import MessageSizeError
 from foretell.server.options import ServerOptions
 from foretell.server.repository import Repository
 
@@ -77,10 +77,5 @@ class ForecasterService(ForecasterServicer):
         return task
 
     def _check_size(self, size_bytes: int) -> None:
-        most = self._options.max_message_bytes
-        if size_bytes > most:
-            raise MessageSizeError(
-                f"the answer has {size_bytes:,} bytes, and this server sends at most "
-                f"{most:,}. Ask for fewer series, steps or quantiles at once, "
-                "or start the server with a larger --max-message-mib."
-            )
+        fewer = "fewer series, steps or quantiles at once"
+        check_answer_size(size_bytes, self._options, fewer, has="has")

@@ -13,13 +13,13 @@ from foretell.data.panel import PanelForecast
 from foretell.protos.arrays import pack_doubles, pack_integers
 from foretell.protos.v1.arrays_pb2 import StampKind
 from foretell.protos.v1.forecaster_pb2 import ForecastRequest, Future, History, NamedDoubles
+from foretell.server.answer_sizes import check_answer_size
 from foretell.server.answering import Answering
 from foretell.server.call import Call
 from foretell.server.codec import ForecastTask, answer_bytes, read_request
 from foretell.server.errors import RequestError
 from foretell.server.inference_parameters import Value
 from foretell.server.inference_signature import Limit, Signature, Tensor
-from foretell.server.inference_sizes import check_answer_size
 from foretell.server.inference_tensors import bytes_array, show
 from foretell.server.options import ServerOptions
 from foretell.server.served import Model
@@ -90,7 +90,12 @@ class ForecastInference:
             MessageSizeError: No answer could hold so much.
         """
         task = read_request(self._request(arrays, own), self._spec, self._options)
-        check_answer_size(answer_bytes(len(task.rows.ids), task.options), self._options)
+        check_answer_size(
+            answer_bytes(len(task.rows.ids), task.options),
+            self._options,
+            "fewer rows",
+            has="may have",
+        )
         return task
 
     async def ask(

@@ -14,12 +14,12 @@ import numpy as np
 from foretell.data.bundle import GraphSpec, Manifest
 from foretell.data.translation import LARGEST_BEAM
 from foretell.runtime.batching import MAX_BATCH_TOKEN_PAIRS, MAX_SERIES_TOKENS
+from foretell.server.answer_sizes import check_answer_size
 from foretell.server.answering import Answering
 from foretell.server.call import Call
 from foretell.server.errors import RequestError
 from foretell.server.inference_parameters import Value
 from foretell.server.inference_signature import Limit, Signature, Tensor
-from foretell.server.inference_sizes import check_answer_size
 from foretell.server.options import ServerOptions
 from foretell.server.served import Model
 
@@ -153,4 +153,4 @@ class GraphInference:
             * math.prod(known[axis] if isinstance(axis, str) else axis for axis in output.shape)
             for output in graphs_of(manifest)[self._graph].outputs
         )
-        check_answer_size(size_bytes, self._options)
+        check_answer_size(size_bytes, self._options, "fewer rows", has="may have")

@@ -13,6 +13,7 @@ from foretell.data.errors import ForetellError, ModelNotFoundError
 from foretell.data.translation import TranslationPart
 from foretell.protos.inference import inference_pb2 as wire
 from foretell.protos.inference.inference_pb2_grpc import GRPCInferenceServiceServicer
+from foretell.server.answer_sizes import check_answer_size
 from foretell.server.answering import Answering
 from foretell.server.call import Call
 from foretell.server.errors import ModelNotReadyError, RequestError, told_status
@@ -25,7 +26,6 @@ from foretell.server.inference_descriptions import (
 from foretell.server.inference_models import Inference, InferenceModels, read_version
 from foretell.server.inference_parameters import Parameters, read_parameters
 from foretell.server.inference_signature import Signature, Tensor
-from foretell.server.inference_sizes import check_answer_size
 from foretell.server.inference_tensors import read_inputs, read_outputs, show, write_outputs
 from foretell.server.inference_translations import (
     ERRORS,
@@ -250,7 +250,7 @@ class InferenceService(GRPCInferenceServiceServicer):
         if parameters.wants_final:
             response.parameters[_FINAL].bool_param = is_final
         write_outputs(response, tensors, arrays, raw=parameters.raw)
-        check_answer_size(response.ByteSize(), self._options)
+        check_answer_size(response.ByteSize(), self._options, "fewer rows", has="may have")
         return response
 
 

@@ -11,16 +11,21 @@ from google.protobuf.descriptor import (  # type: ignore[import-untyped]  # has 
 
 from foretell.data.translation import RefusedSentencesError, Translation, TranslationPart
 from foretell.protos.v1 import translator_pb2 as wire
+from foretell.server.answer_sizes import check_answer_size
 from foretell.server.answering import Answered, Answering
 from foretell.server.call import Call
 from foretell.server.errors import RequestError
 from foretell.server.inference_parameters import Value
 from foretell.server.inference_signature import Kind, Limit, Signature, Tensor
-from foretell.server.inference_sizes import check_answer_size
 from foretell.server.inference_tensors import bytes_array, show, texts_of
 from foretell.server.options import ServerOptions
 from foretell.server.served import Model
-from foretell.server.translation_codec import Task, answer_bytes, read_sentences
+from foretell.server.translation_codec import (
+    LENGTH_FORMULAS,
+    Task,
+    answer_bytes,
+    read_sentences,
+)
 
 ERRORS = "errors"
 STREAM = "stream"
@@ -28,10 +33,7 @@ PARTS = (Tensor("text", "BYTES", (1,)), Tensor("tokens", "BYTES", ("tokens",)))
 """What the answers of a stream hold before the last one."""
 
 _NONE = -np.inf  # log probability of a translation that there isn't
-_FORMULAS = {
-    "power": wire.LengthFormula.LENGTH_FORMULA_POWER,
-    "gnmt": wire.LengthFormula.LENGTH_FORMULA_GNMT,
-}
+_FORMULAS = {name: formula for formula, name in LENGTH_FORMULAS.items()}
 _MOST_BANNED_CHARACTERS = 1_000_000  # of the parameter; --max-characters is lower by default
 # Attention is an array of another size for each translation, and has no place in a tensor.
 _FIELDS = {
@@ -143,7 +145,9 @@ class TranslationInference:
             first_place=int(first_place),
         )
         task = read_sentences(request, self._options)
-        check_answer_size(answer_bytes(task, self._spec), self._options)
+        check_answer_size(
+            answer_bytes(task, self._spec), self._options, "fewer rows", has="may have"
+        )
         return TranslationTask(task, request.first_place)
 
     async def ask(

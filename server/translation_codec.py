@@ -27,7 +27,7 @@ from foretell.server.errors import RequestError
 from foretell.server.options import ServerOptions
 
 _SHOWN = 5  # fields that a message lists before it says "..."
-_FORMULAS = {
+LENGTH_FORMULAS = {
     wire.LengthFormula.LENGTH_FORMULA_POWER: "power",
     wire.LengthFormula.LENGTH_FORMULA_GNMT: "gnmt",
 }
@@ -177,11 +177,11 @@ def _read_options(
     given = {field.name: value for field, value in message.ListFields()}
     given["banned"] = tuple(message.banned)
     if "length_formula" in given:
-        formula = _FORMULAS.get(given.pop("length_formula"))
+        formula = LENGTH_FORMULAS.get(given.pop("length_formula"))
         if formula is None:
             found.append(
                 f"length_formula is {message.length_formula}, which this server doesn't know; "
-                f"send {' or '.join(map(wire.LengthFormula.Name, _FORMULAS))}."
+                f"send {' or '.join(map(wire.LengthFormula.Name, LENGTH_FORMULAS))}."
             )
         else:
             given["length_formula"] = formula

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from functools import partial
+from typing import Literal
 
 import grpc
 
@@ -9,9 +10,9 @@ from foretell.data.bundle import TranslatorSpec
 from foretell.data.translation import PairScore, RefusedSentencesError, Translation
 from foretell.protos.v1 import translator_pb2 as wire
 from foretell.protos.v1.translator_pb2_grpc import TranslatorServicer
+from foretell.server.answer_sizes import check_answer_size
 from foretell.server.answering import Answered, Answering
 from foretell.server.call import Call
-from foretell.server.errors import MessageSizeError
 from foretell.server.options import ServerOptions
 from foretell.server.repository import Repository
 from foretell.server.served import Model
@@ -69,7 +70,7 @@ class TranslatorService(TranslatorServicer):
                 provider=translator.provider,
             )
             task = read_sentence(request, self._options)
-            self._check_size(answer_bytes(task, spec), "may have")
+            self._check_size(answer_bytes(task, spec), has="may have")
             if task.refusals:
                 yield sign(error=wire.SentenceError(reason=task.refusals[0]))
                 return
@@ -100,7 +101,7 @@ class TranslatorService(TranslatorServicer):
 
     def _read(self, request: wire.TranslateRequest, spec: TranslatorSpec) -> Task[str]:
         task = read_sentences(request, self._options)
-        self._check_size(answer_bytes(task, spec), "may have")
+        self._check_size(answer_bytes(task, spec), has="may have")
         return task
 
     def _write(
@@ -116,7 +117,7 @@ class TranslatorService(TranslatorServicer):
             ],
             errors=_errors(answered.reasons),
         )
-        self._check_size(response.ByteSize(), "has")
+        self._check_size(response.ByteSize(), has="has")
         return response
 
     def _write_scores(self, model: Model, answered: Answered[PairScore]) -> wire.ScoreResponse:
@@ -127,17 +128,12 @@ class TranslatorService(TranslatorServicer):
             scores=[write_pair_score(at, score) for at, score in answered.answers.items()],
             errors=_errors(answered.reasons),
         )
-        self._check_size(response.ByteSize(), "has")
+        self._check_size(response.ByteSize(), has="has")
         return response
 
-    def _check_size(self, size_bytes: int, has: str) -> None:
-        most = self._options.max_message_bytes
-        if size_bytes > most:
-            raise MessageSizeError(
-                f"the answer {has} {size_bytes:,} bytes, and this server sends at most {most:,}. "
-                "Ask for fewer sentences, fewer hypotheses or no attention, or start the server "
-                "with a larger --max-message-mib."
-            )
+    def _check_size(self, size_bytes: int, *, has: Literal["has", "may have"]) -> None:
+        fewer = "fewer sentences, fewer hypotheses or no attention"
+        check_answer_size(size_bytes, self._options, fewer, has=has)
 
 
 def _size_bytes(answered: Answered[Translation]) -> int:

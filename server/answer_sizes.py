@@ -1,0 +1,28 @@
+"""How large an answer may be, over whatever protocol."""
+
+from typing import Literal
+
+from foretell.server.errors import MessageSizeError
+from foretell.server.options import ServerOptions
+
+
+def check_answer_size(
+    size_bytes: int, options: ServerOptions, fewer: str, *, has: Literal["has", "may have"]
+) -> None:
+    """Refuse an answer that no message may hold.
+
+    Args:
+        size_bytes: Of the answer.
+        options: The server's.
+        fewer: What a caller can ask for less of, such as "fewer rows".
+        has: Whether it was made, or reckoned before.
+
+    Raises:
+        MessageSizeError: It is larger.
+    """
+    most = options.max_message_bytes
+    if size_bytes > most:
+        raise MessageSizeError(
+            f"the answer {has} {size_bytes:,} bytes, and this server sends at most {most:,}. "
+            f"Ask for {fewer}, or start the server with a larger --max-message-mib."
+        )
