@@ -8,6 +8,7 @@ import os
 import re
 import threading
 import time
+from collections.abc import Callable
 
 import grpc
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
@@ -45,7 +46,16 @@ class Spans(Tracing):
     All spans go through one provider of its own, so that a program around the server keeps its.
     """
 
-    def __init__(self, processor: SpanProcessor) -> None:
+    def __init__(
+        self, processor: SpanProcessor, give_up: Callable[[], None] = lambda: None
+    ) -> None:
+        """Make spans.
+
+        Args:
+            processor: Where they go.
+            give_up: Ends sending that takes too long at the end.
+        """
+        self._give_up = give_up
         name = os.environ.get("OTEL_SERVICE_NAME", "foretell")
         self._provider = TracerProvider(
             resource=Resource.create({"service.name": name}), shutdown_on_exit=False
@@ -61,7 +71,8 @@ class Spans(Tracing):
         Args:
             endpoint: http://HOST:PORT, or https://.
         """
-        return cls(BatchSpanProcessor(OTLPSpanExporter(endpoint)))
+        exporter = OTLPSpanExporter(endpoint)
+        return cls(BatchSpanProcessor(exporter), give_up=exporter.shutdown)
 
     def begin_call(self, method: Method, notes: CallNotes, headers: Headers) -> object:
         """Begin a call's span, if it is none of a probe."""
@@ -110,3 +121,6 @@ class Spans(Tracing):
         rest = threading.Thread(target=self._provider.shutdown, daemon=True)
         rest.start()
         rest.join(_FLUSH_S)
+        if rest.is_alive():  # it would try again and again, long after a server in a notebook
+            self._give_up()
+            rest.join(_FLUSH_S)

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+import threading
 
 import grpc
 import pytest
@@ -157,3 +158,5 @@ def test_a_collector_that_is_not_there_holds_nobody_up(make_forecaster):
     begun = tracing.begin_call(Method("a.B", "C", "unary"), notes, {})
     tracing.end_call(begun, notes, grpc.StatusCode.OK)
     tracing.stop()
+    senders = [thread for thread in threading.enumerate() if "Otel" in thread.name]
+    assert not senders, "it would go on trying"
