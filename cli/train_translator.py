@@ -122,6 +122,9 @@ def translator(
     label_smoothing: Annotated[
         float, typer.Option(metavar="X", help="Share of probability for all other pieces.")
     ] = 0.1,
+    subword_dropout: Annotated[
+        float, typer.Option(metavar="X", help="Share of merges left out of spellings; 0.05 helps.")
+    ] = 0.0,
     precision: Annotated[
         str, typer.Option(metavar="fp32|bf16", help="Of products in training.")
     ] = "fp32",
@@ -171,6 +174,7 @@ def translator(
         batch_tokens=batch_tokens,
         learning_rate=learning_rate,
         label_smoothing=label_smoothing,
+        subword_dropout=subword_dropout,
         precision=precision,
         validate_every=validate_every,
         patience=patience,

@@ -95,12 +95,31 @@ class Tokenizer:
             The ids, without `BOS` and `EOS`; `UNK` for what the vocabulary can't spell.
         """
         normal = text if is_normal else normalise(text)
-        if _SPACE not in normal:
-            return self._processor.encode_as_ids(normal)  # type: ignore[no-any-return]
+        return self._unshield(self._processor.encode_as_ids(normal.replace(_SPACE, _STAND_IN)))
+
+    def encode_varied(self, texts: Sequence[str], dropout: float, seed: int) -> list[list[int]]:
+        """Spell texts with some merges of pieces left out at random, as training may want them.
+
+        This is BPE-dropout (Provilkov et al. 2020, arXiv:1910.13267); `decode` reads the spellings
+        like the usual ones. The same texts and seed give the same spellings. The tokenizer must be
+        one of merges (model_type "bpe", as every training makes it).
+
+        Args:
+            texts: Any texts.
+            dropout: Share of merges left out, [0, 1]; 0 spells as `encode` does.
+            seed: Fixes the choice, 0 to 2**32 - 1.
+        """
+        sentencepiece.set_random_generator_seed(seed)  # of this thread; every call sets it anew
         return [
-            meant
-            for token in self._processor.encode_as_ids(normal.replace(_SPACE, _STAND_IN))
-            for meant in (self._meant if token == self._stand_in else [token])
+            self._unshield(
+                self._processor.encode(
+                    normalise(text).replace(_SPACE, _STAND_IN),
+                    enable_sampling=True,
+                    alpha=dropout,
+                    nbest_size=-1,
+                )
+            )
+            for text in texts
         ]
 
     def decode(self, ids: Sequence[int], unknowns: Sequence[str] = ()) -> str:
@@ -163,6 +182,15 @@ class Tokenizer:
             spelled += [(one, words[word]) for one in meant]
             word += surface.count(_SPACE) - begins  # a piece over several words counts to its first
         return spelled
+
+    def _unshield(self, ids: list[int]) -> list[int]:
+        if self._stand_in not in ids:
+            return ids
+        return [
+            meant
+            for token in ids
+            for meant in (self._meant if token == self._stand_in else [token])
+        ]
 
     def _join(self, ids: Sequence[int], unknowns: Sequence[str]) -> bytes:
         self._check(ids)

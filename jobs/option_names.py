@@ -22,7 +22,7 @@ _ALIKE = (
     # models and their training
     *("vocab_size", "d_model", "d_ff", "norm", "activation", "cell", "dropout", "positions"),
     *("steps", "batch_size", "batch_tokens", "learning_rate", "label_smoothing", "precision"),
-    *("validate_every", "holdout", "horizon", "arch"),
+    *("subword_dropout", "validate_every", "holdout", "horizon", "arch"),
 )
 _OPTIONS = {name: f"--{name.replace('_', '-')}" for name in _ALIKE} | {
     "banned": "--ban",

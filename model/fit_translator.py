@@ -22,6 +22,7 @@ from foretell.model.run import (
     write_run,
 )
 from foretell.model.seq2seq import Seq2Seq
+from foretell.model.subword_dropout import SubwordDropout
 from foretell.model.training import Progress, TrainingState, train
 from foretell.model.translator_config import (
     RecurrentConfig,
@@ -125,14 +126,19 @@ def fit_translator(
     goes_on = check_run(run, inputs, resume=resume, overwrite=overwrite)
     tokenizer = _tokenizer(corpus, model.vocab_size, run, goes_on=goes_on)
     model = replace(model, vocab_size=tokenizer.vocab_size)
-    pairs, held, num_skipped = _encode_all(corpus, validation, tokenizer, model)
+    (known, pairs), held, num_skipped = _encode_all(corpus, validation, tokenizer, model)
     translator = _new_translator(model, training.seed, embeddings, tokenizer)
     scorer = make_scorer(translator, tokenizer) if make_scorer and len(held) else None
     prepare_run(run, inputs, resume=resume, overwrite=overwrite)
     (run / TOKENIZER_FILE).write_bytes(tokenizer.to_bytes())
     state = train(
         TranslatorObjective(translator, training.label_smoothing),
-        PairBatches(pairs, training.batch_tokens, training.seed),
+        PairBatches(
+            pairs,
+            training.batch_tokens,
+            training.seed,
+            _respell(known, pairs, tokenizer, model, training),
+        ),
         validation=validation_batches(held, training.batch_tokens),
         scorer=scorer,
         config=training,
@@ -178,10 +184,12 @@ def _tokenizer(corpus: Corpus, vocab_size: int, run: Path, *, goes_on: bool) -> 
 
 def _encode_all(
     corpus: Corpus, validation: Corpus | None, tokenizer: Tokenizer, model: TranslatorConfig
-) -> tuple[Pairs, Pairs, int]:
+) -> tuple[tuple[Corpus, Pairs], Pairs, int]:
     """Encode what is learned and what is validated; count what is not learned."""
-    pairs, num_skipped = _encode(corpus, tokenizer, model)
-    held, num_held_skipped = _encode(validation or Corpus((), ()), tokenizer, model)
+    known, pairs = _encode(corpus, tokenizer, model)
+    _, held = _encode(validation or Corpus((), ()), tokenizer, model)
+    num_skipped = len(corpus.src) - len(pairs)
+    num_held_skipped = len(validation.src) - len(held) if validation else 0
     problems = [
         f"no pair of sentences can be {used}; all {count:,} are blank on a side or too long (over "
         f"{model.max_source_length - 1:,} pieces of source, {model.max_target_length - 1:,} of "
@@ -194,7 +202,28 @@ def _encode_all(
     ]
     if problems:
         raise TableError(problems)
-    return pairs, held, num_skipped
+    return (known, pairs), held, num_skipped
+
+
+def _respell(
+    known: Corpus,
+    usual: Pairs,
+    tokenizer: Tokenizer,
+    model: TranslatorConfig,
+    training: TranslatorTraining,
+) -> SubwordDropout | None:
+    if not training.subword_dropout:
+        return None
+    return SubwordDropout(
+        tokenizer=tokenizer,
+        src=known.src,
+        tgt=known.tgt,
+        usual=usual,
+        longest_src=model.max_source_length - 1,
+        longest_tgt=model.max_target_length - 1,
+        dropout=training.subword_dropout,
+        seed=training.seed,
+    )
 
 
 def _new_translator(
@@ -207,19 +236,17 @@ def _new_translator(
     return translator
 
 
-def _encode(corpus: Corpus, tokenizer: Tokenizer, model: TranslatorConfig) -> tuple[Pairs, int]:
-    """Encode what the model can hold; return it with the number of pairs left out."""
-    encoded = [
-        (tokenizer.encode(src), tokenizer.encode(tgt))
-        for src, tgt in zip(corpus.src, corpus.tgt, strict=True)
-    ]
+def _encode(corpus: Corpus, tokenizer: Tokenizer, model: TranslatorConfig) -> tuple[Corpus, Pairs]:
+    """Keep what the model can hold, as text and encoded."""
+    src = [tokenizer.encode(text) for text in corpus.src]
+    tgt = [tokenizer.encode(text) for text in corpus.tgt]
     kept = [
-        (src, tgt)
-        for src, tgt in encoded
-        if 0 < len(src) < model.max_source_length and 0 < len(tgt) < model.max_target_length
+        i
+        for i in range(len(src))
+        if 0 < len(src[i]) < model.max_source_length and 0 < len(tgt[i]) < model.max_target_length
     ]
-    pairs = Pairs([src for src, _ in kept], [tgt for _, tgt in kept])
-    return pairs, len(encoded) - len(kept)
+    known = Corpus([corpus.src[i] for i in kept], [corpus.tgt[i] for i in kept])
+    return known, Pairs([src[i] for i in kept], [tgt[i] for i in kept])
 
 
 def _start_from(translator: Seq2Seq, vectors: np.ndarray) -> None:

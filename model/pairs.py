@@ -3,7 +3,7 @@
 Axes: B batch, S source, T target.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,10 @@ class Pairs:
         return len(self.src)
 
 
+# All pairs, in their order, as they are spelled in an epoch.
+Respell = Callable[[int], Pairs]
+
+
 class PairBatches:
     """The batch of a training step, by the seed and the step's number alone.
 
@@ -33,8 +37,12 @@ class PairBatches:
     random order. Pairs of one length fall together in another way each time.
     """
 
-    def __init__(self, pairs: Pairs, batch_tokens: int, seed: int) -> None:
+    def __init__(
+        self, pairs: Pairs, batch_tokens: int, seed: int, respell: Respell | None = None
+    ) -> None:
+        """Cut `pairs` into batches, spelled in another way each epoch if `respell` is given."""
         self._pairs = pairs
+        self._respell = respell
         self._batch_tokens = batch_tokens
         self._seed = seed
         self._epoch = -1
@@ -52,6 +60,8 @@ class PairBatches:
         return collate(self._pairs, self._batches[step - self._first])
 
     def _cut(self, epoch: int) -> list[list[int]]:
+        if self._respell is not None:
+            self._pairs = self._respell(epoch)
         rng = np.random.default_rng((self._seed, epoch))
         order = rng.permutation(len(self._pairs)).tolist()
         batches = cut_by_tokens(self._pairs, order, self._batch_tokens)

@@ -139,10 +139,12 @@ class TranslatorTraining(LoopConfig):
     Attributes:
         batch_tokens: Most target tokens a step, padding counted; over all processes together.
         label_smoothing: Share of the target's probability that is spread over all pieces.
+        subword_dropout: Share of merges left out of each sentence's spelling, anew each epoch.
     """
 
     batch_tokens: int = 3000
     label_smoothing: float = 0.1
+    subword_dropout: float = 0.0
     weight_decay: float = 0.0
     ema_decay: float = 0.99
 
@@ -152,5 +154,5 @@ class TranslatorTraining(LoopConfig):
         return [
             *LoopConfig.problems(self),
             *whole_problems(values, 1, "batch_tokens"),
-            *share_problems(values, ")", "label_smoothing"),
+            *share_problems(values, ")", "label_smoothing", "subword_dropout"),
         ]

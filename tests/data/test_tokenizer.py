@@ -55,6 +55,11 @@ def tokenizer(request, tmp_path_factory) -> Tokenizer:
 
 
 @pytest.fixture(scope="module")
+def merges() -> Tokenizer:
+    return learn_tokenizer(SENTENCES, 420)
+
+
+@pytest.fixture(scope="module")
 def closed(tmp_path_factory) -> Tokenizer:
     """A tokenizer without bytes for what it doesn't know."""
     path = tmp_path_factory.mktemp("closed") / "tokenizer.model"
@@ -265,6 +270,30 @@ class TestTraining:
 
         with pytest.raises(BundleError, match="line 2 is no text"):
             train_tokenizer(sentences(), 300, tmp_path / "t.model")
+
+
+class TestVaried:
+    @given(texts=st.lists(TEXTS, max_size=5), share=st.floats(0, 1), seed=st.integers(0, 2**32 - 1))
+    def test_any_spelling_reads_as_the_text(self, merges, texts, share, seed) -> None:
+        """The model learns more spellings of the same words, and never other words."""
+        varied = merges.encode_varied(texts, share, seed)
+        assert [merges.decode(ids) for ids in varied] == [normalise(text) for text in texts]
+        assert not {PAD, BOS, EOS, UNK} & {token for ids in varied for token in ids}
+        assert merges.encode_varied(texts, share, seed) == varied
+
+    def test_nothing_left_out_is_the_usual_spelling(self, merges) -> None:
+        texts = [*SENTENCES, *NAMES]
+        assert merges.encode_varied(texts, 0.0, 3) == [merges.encode(text) for text in texts]
+
+    def test_the_more_merges_are_left_out_the_more_pieces_there_are(self, merges) -> None:
+        counts = [
+            sum(map(len, merges.encode_varied(SENTENCES, share, 1)))
+            for share in (0.0, 0.1, 0.5, 1.0)
+        ]
+        assert counts == sorted(set(counts))
+
+    def test_seeds_differ(self, merges) -> None:
+        assert merges.encode_varied(SENTENCES, 0.1, 1) != merges.encode_varied(SENTENCES, 0.1, 2)
 
 
 def all_pieces(tokenizer: Tokenizer) -> tuple[str, ...]:

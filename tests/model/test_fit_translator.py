@@ -71,16 +71,20 @@ def killer(at):
     return progress
 
 
+@pytest.mark.parametrize("subword_dropout", [0.0, 0.2])
 @pytest.mark.parametrize("model", [TRANSFORMER, RECURRENT], ids=["transformer", "recurrent"])
-def test_a_killed_training_ends_with_the_weights_of_an_unbroken_one(tmp_path, model):
+def test_a_killed_training_ends_with_the_weights_of_an_unbroken_one(
+    tmp_path, model, subword_dropout
+):
     """Bit for bit, dropout and batches included: a training of hours may be stopped at any time."""
-    fit(tmp_path / "whole", model=model)
+    training = replace(TRAINING, subword_dropout=subword_dropout)
+    fit(tmp_path / "whole", model=model, training=training)
     with pytest.raises(Killed):
-        fit(tmp_path / "broken", model=model, progress=killer(3))
+        fit(tmp_path / "broken", model=model, training=training, progress=killer(3))
     assert not (tmp_path / "broken" / "run.json").exists()
     with pytest.raises(BundleError, match="has not finished; go on with it first"):
         read_run(tmp_path / "broken")
-    fit(tmp_path / "broken", model=model, resume=True)
+    fit(tmp_path / "broken", model=model, training=training, resume=True)
     first, second = weights(tmp_path / "whole"), weights(tmp_path / "broken")
     assert all(torch.equal(first[name], second[name]) for name in first)
     assert log(tmp_path / "whole") == log(tmp_path / "broken")
