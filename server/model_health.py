@@ -11,6 +11,12 @@ from foretell.server.repository import Repository
 _SERVING = health_pb2.HealthCheckResponse.SERVING
 _NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
+LIVENESS = health.SERVICE_NAME
+"""The name that serves as long as the process answers, models or none, also while it stops.
+
+Whoever restarts what isn't alive must not take an empty server or a stopping one for dead.
+"""
+
 
 class ModelHealth:
     """Follows the repository until the server stops; all methods belong to the event loop.
@@ -44,12 +50,13 @@ class ModelHealth:
         self._following = asyncio.create_task(self._follow())
 
     async def stop(self) -> None:
-        """Say NOT_SERVING of everything, for good."""
+        """Say NOT_SERVING of everything but being alive, for good."""
         self._unsubscribe()
         if self._following is not None:
             self._following.cancel()
             await asyncio.wait([self._following])
-        await self.servicer.enter_graceful_shutdown()
+        for name in {"", *self._services, *self._names} - {LIVENESS}:
+            await self.servicer.set(name, _NOT_SERVING)
 
     async def _follow(self) -> None:
         while True:
@@ -62,6 +69,6 @@ class ModelHealth:
         # A name that was known once is told of from then on: a watcher waits for its return.
         self._names |= {status.name for status in self._repository.statuses()}
         serving = {"": bool(models)} | dict.fromkeys(self._services, True)
-        serving |= {name: name in models for name in self._names}
+        serving |= {name: name in models for name in self._names} | {LIVENESS: True}
         for name, is_serving in serving.items():
             await self.servicer.set(name, _SERVING if is_serving else _NOT_SERVING)

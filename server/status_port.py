@@ -89,6 +89,7 @@ class StatusPort:
                 "/": lambda: write_page(self._status()),
                 "/metrics": lambda: Page(metrics.write(), CONTENT_TYPE),
                 "/healthz": self._health,
+                "/livez": lambda: Page(b"alive\n"),
                 "/status": lambda: write_fragment(self._status()),
                 "/status.json": lambda: write_json(self._status()),
             },

@@ -12,6 +12,7 @@ from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
 from foretell.protos.v1.models_pb2 import LoadModelRequest, UnloadModelRequest
 from foretell.protos.v1.models_pb2_grpc import ModelsStub
 from foretell.server.background import serve_in_background
+from foretell.server.model_health import LIVENESS
 from foretell.server.repository import ModelControl, Repository
 
 Status = health_pb2.HealthCheckResponse
@@ -125,6 +126,7 @@ def test_a_server_is_ready_when_its_first_model_is(tmp_path, load, make_request)
     with serve_in_background(repository) as address, grpc.insecure_channel(address) as channel:
         server, demand = watch(channel, ""), watch(channel, "demand")
         assert (next(server), next(demand)) == (Status.NOT_SERVING, Status.NOT_SERVING)
+        assert next(watch(channel, LIVENESS)) == Status.SERVING
         with pytest.raises(grpc.RpcError) as caught:
             ForecasterStub(channel).Forecast(make_request({"a": [1, 2]}), timeout=60)
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE

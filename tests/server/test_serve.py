@@ -10,6 +10,7 @@ import grpc
 import pytest
 
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
+from foretell.server.model_health import LIVENESS
 
 PROCESSES = runpy.run_path(str(Path(__file__).with_name("server_process.py")))
 ServerProcess = PROCESSES["ServerProcess"]
@@ -66,6 +67,7 @@ def test_a_signal_lets_the_calls_in_work_finish(start, request_of_a, number):
         server.signal(number)
         wait_for_health(to, NOT_SERVING)
         wait_for_health(to, NOT_SERVING, "demand")
+        assert next(watch_health(to, LIVENESS)) == SERVING, "or whoever restarts it cuts calls off"
         with pytest.raises(grpc.RpcError, match="the server is stopping") as caught:
             calls.stub.Forecast(request_of_a, timeout=30)
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE

@@ -15,6 +15,7 @@ from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
 from foretell.protos.v1.models_pb2 import DescribeModelRequest, ListModelsRequest
 from foretell.protos.v1.models_pb2_grpc import ModelsStub
 from foretell.server.application import SERVICES
+from foretell.server.model_health import LIVENESS
 from foretell.server.options import ServerOptions
 
 DAY_NS = 86_400_000_000_000
@@ -275,7 +276,7 @@ def test_models_are_listed_and_described(serving, make_forecaster):
     assert description.max_message_bytes == 64 * 2**20
 
 
-@pytest.mark.parametrize("service", ["", "demand", *SERVICES])
+@pytest.mark.parametrize("service", ["", "demand", LIVENESS, *SERVICES])
 def test_health_is_told_for_the_server_each_service_and_each_model(
     serving, make_forecaster, service
 ):

@@ -118,8 +118,10 @@ def test_what_a_reason_says_is_text():
 def test_health_answers_as_grpcs_does(watching, make_forecaster):
     with watching(demand=make_forecaster()) as (_, address):
         assert fetch(address, "/healthz")[0] == "serving\n"
-    with watching() as (_, address), pytest.raises(urllib.error.HTTPError) as caught:
-        fetch(address, "/healthz")
+    with watching() as (_, address):
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            fetch(address, "/healthz")
+        assert fetch(address, "/livez")[0] == "alive\n", "nobody need kill it"
     assert caught.value.code == 503
     caught.value.close()
 
@@ -137,6 +139,7 @@ def test_a_server_that_stops_says_so_while_it_still_answers(tmp_path):
         assert caught.value.code == 503
         caught.value.close()
         assert "not serving" in fetch(address, "/")[0]
+        assert fetch(address, "/livez")[0] == "alive\n"
         server.signal(signal.SIGTERM)
         assert server.end() == 0
 
