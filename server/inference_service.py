@@ -26,6 +26,7 @@ from foretell.server.inference_descriptions import (
 from foretell.server.inference_models import Inference, InferenceModels, read_version
 from foretell.server.inference_parameters import Parameters, read_parameters
 from foretell.server.inference_signature import Signature, Tensor
+from foretell.server.inference_streams import MOST_IN_WORK, SideBySide
 from foretell.server.inference_tensors import read_inputs, read_outputs, show, write_outputs
 from foretell.server.inference_translations import (
     ERRORS,
@@ -173,10 +174,13 @@ class InferenceService(GRPCInferenceServiceServicer):
         request_iterator: AsyncIterator[wire.ModelInferRequest],
         context: grpc.aio.ServicerContext,
     ) -> AsyncIterator[wire.ModelStreamInferResponse]:
-        """Answer one request after another; an error is told in its place."""
+        """Answer requests side by side, each as soon as may be; an error is one's own answer."""
         metadata = dict(context.invocation_metadata() or ())
         ends_on_error = metadata.get(_ERROR_METADATA) == "true"
-        async for request in request_iterator:
+
+        async def answers(
+            request: wire.ModelInferRequest,
+        ) -> AsyncGenerator[wire.ModelStreamInferResponse, None]:
             try:
                 async with aclosing(self._answers(request, context)) as responses:
                     async for response in responses:
@@ -186,6 +190,17 @@ class InferenceService(GRPCInferenceServiceServicer):
                 if ends_on_error:
                     raise
                 yield _told(error, request, context)
+
+        options = self._options
+        work = SideBySide(
+            answers,
+            most=min(MOST_IN_WORK, options.max_queue),
+            most_bytes=min(options.max_message_bytes, options.max_queue_bytes),
+        )
+        context.add_done_callback(lambda _: work.cancel())  # gRPC may be writing at the end
+        async with aclosing(work.answers(request_iterator)) as responses:
+            async for response in responses:
+                yield response
 
     async def _answers(
         self, request: wire.ModelInferRequest, context: grpc.aio.ServicerContext
@@ -197,18 +212,19 @@ class InferenceService(GRPCInferenceServiceServicer):
                 yield await self._answer(inference, request, parameters, context)
                 return
             call = _call(request, parameters, context)
-            task, outputs = await self._answering.compute(
-                partial(_read, request, inference, parameters)
-            )
             write = partial(self._write, inference, request, parameters)
-            chosen = _chosen(inference.signature, outputs)
-            stream = inference.stream(self._answering, task, call)
-            async with aclosing(stream) as events:
-                async for event in events:
-                    if isinstance(event, TranslationPart):
-                        yield write(PARTS, parts_of(event), is_final=False)
-                    else:
-                        yield write(chosen, event, is_final=True)
+            with self._answering.admitted(inference.model, call):
+                task, outputs = await self._answering.compute(
+                    partial(_read, request, inference, parameters)
+                )
+                chosen = _chosen(inference.signature, outputs)
+                stream = inference.stream(self._answering, task, call)
+                async with aclosing(stream) as events:
+                    async for event in events:
+                        if isinstance(event, TranslationPart):
+                            yield write(PARTS, parts_of(event), is_final=False)
+                        else:
+                            yield write(chosen, event, is_final=True)
 
     async def _answer(
         self,

@@ -38,12 +38,16 @@ async def main():
         for word, answer in zip(words, answers, strict=True):
             assert answer.as_numpy("translations")[0, 0].decode() == word[::-1]
         assert await status(client.infer("nope", sentence("one"))) == "StatusCode.NOT_FOUND"
-        found = [
-            (None if result is None else result.as_numpy("translations")[0, 0], error)
-            async for result, error in client.stream_infer(requests())
-        ]
-        assert [text for text, _ in found] == [b"eno", None, b"owt"], found
-        assert "Request for unknown model: 'nope' is not found" in found[1][1].message()
+        texts, errors = {}, []
+        async for result, error in client.stream_infer(requests()):
+            if error is not None:
+                errors.append(error.message())
+            else:  # whichever is ready first comes first
+                texts[result.get_response().id] = result.as_numpy("translations")[0, 0]
+        assert texts == {"a": b"eno", "c": b"owt"}, texts
+        (text,) = errors
+        assert text.startswith("[request id: b]"), text
+        assert "Request for unknown model: 'nope' is not found" in text
 
 
 asyncio.run(main())

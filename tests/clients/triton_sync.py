@@ -138,8 +138,12 @@ def err(client):
         refused(call, status, word)
 
 
+def is_final(result):
+    return result.get_response().parameters["triton_final_response"].bool_param
+
+
 def stream(client):
-    """Good, bad, good on one stream; and a translation word by word."""
+    """Good, bad, good on one stream, answered as they are ready; and a translation word by word."""
     answers = queue.Queue()
     client.start_stream(lambda result, error: answers.put((result, error)))
     sentence = [tensor("sentences", texts("one two"), "BYTES")]
@@ -152,22 +156,19 @@ def stream(client):
         parameters={"stream": True},
         enable_empty_final_response=True,
     )
-    result, error = answers.get(timeout=STREAM_S)
-    assert error is None
-    assert result.as_numpy("translations").tolist() == [[b"eno owt"]]
-    result, error = answers.get(timeout=STREAM_S)
-    assert result is None
-    assert error.message().startswith("[request id: b]")
-    assert "'beam' is not known" in error.message()
-    parts, is_final = [], False
-    while not is_final:
+    found, errors = {"a": [], "c": []}, []
+    while len(found["a"]) + len(errors) < 2 or not (found["c"] and is_final(found["c"][-1])):
         result, error = answers.get(timeout=STREAM_S)
-        assert error is None
-        is_final = result.get_response().parameters["triton_final_response"].bool_param
-        if not is_final:
-            parts += result.as_numpy("text").tolist()
-    assert b"".join(parts) == b"eno owt"
-    assert result.as_numpy("translations").tolist() == [[b"eno owt"]]
+        if error is None:
+            found[result.get_response().id].append(result)
+        else:
+            errors.append(error.message())
+    (whole,), (text,), (*parts, last) = found["a"], errors, found["c"]
+    assert whole.as_numpy("translations").tolist() == [[b"eno owt"]]
+    assert text.startswith("[request id: b]"), text
+    assert "'beam' is not known" in text
+    assert b"".join(one.as_numpy("text")[0] for one in parts) == b"eno owt"
+    assert last.as_numpy("translations").tolist() == [[b"eno owt"]]
     client.stop_stream()
     assert answers.empty()
 

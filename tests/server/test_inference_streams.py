@@ -1,5 +1,6 @@
 """Streams of the Open Inference Protocol: parts as they are decided, errors in their place."""
 
+import threading
 import time
 
 import grpc
@@ -12,6 +13,7 @@ from foretell.server.options import ServerOptions
 
 WANTS_FINAL = "triton_enable_empty_final_response"
 FINAL = "triton_final_response"
+WAIT_S = 60.0
 
 
 def sentence(text, request_id="", **parameters):
@@ -52,14 +54,23 @@ def stub(serving, make_forecaster, make_translator):
         yield GRPCInferenceServiceStub(channel)
 
 
-def test_each_request_has_its_answer_in_order(stub):
+def by_id(answers):
+    """The answers to each request of a stream, those of one in their order."""
+    found = {}
+    for answer in answers:
+        found.setdefault(answer.infer_response.id, []).append(answer)
+    return found
+
+
+def test_each_request_has_its_answer_under_its_id(stub):
     requests = [sentence("one", "a"), context("b"), sentence("two", "c")]
-    answers = list(stub.ModelStreamInfer(iter(requests)))
-    assert [answer.infer_response.id for answer in answers] == ["a", "b", "c"]
-    assert [answer.error_message for answer in answers] == ["", "", ""]
-    assert text_of(answers[0], "translations") == "eno"
-    assert text_of(answers[2], "translations") == "owt"
-    assert answers[0].infer_response == stub.ModelInfer(requests[0])
+    answers = by_id(stub.ModelStreamInfer(iter(requests)))
+    assert sorted(answers) == ["a", "b", "c"]
+    for request in requests:
+        (answer,) = answers[request.id]
+        assert not answer.error_message
+        assert answer.infer_response == stub.ModelInfer(request)
+    assert text_of(answers["c"][0], "translations") == "owt"
 
 
 def test_a_translation_appears_in_parts_and_then_whole(stub):
@@ -75,18 +86,20 @@ def test_a_translation_appears_in_parts_and_then_whole(stub):
 def test_the_last_answer_is_marked_when_asked_for(stub):
     """Or a client that waits for it waits for ever."""
     requests = [
-        sentence("one two", stream=True, **{WANTS_FINAL: True}),
-        sentence("three", **{WANTS_FINAL: True}),
-        sentence("four"),
+        sentence("one two", "a", stream=True, **{WANTS_FINAL: True}),
+        sentence("three", "b", **{WANTS_FINAL: True}),
+        sentence("four", "c"),
     ]
-    answers = list(stub.ModelStreamInfer(iter(requests)))
-    marks = [
-        answer.infer_response.parameters[FINAL].bool_param
-        if FINAL in answer.infer_response.parameters
-        else None
-        for answer in answers
-    ]
-    assert marks == [False, False, True, True, None]
+    marks = {
+        request_id: [
+            answer.infer_response.parameters[FINAL].bool_param
+            if FINAL in answer.infer_response.parameters
+            else None
+            for answer in answers
+        ]
+        for request_id, answers in by_id(stub.ModelStreamInfer(iter(requests))).items()
+    }
+    assert marks == {"a": [False, False, True], "b": [True], "c": [None]}
 
 
 @pytest.mark.parametrize(
@@ -108,14 +121,17 @@ def test_the_last_answer_is_marked_when_asked_for(stub):
         (lambda: wire.ModelInferRequest(model_name="ende", id="x"), "INVALID_ARGUMENT", "missing"),
     ],
 )
-def test_an_error_is_told_in_its_place_and_the_stream_goes_on(stub, bad, code, words):
-    answers = list(stub.ModelStreamInfer(iter([sentence("one"), bad(), sentence("two")])))
-    assert [bool(answer.error_message) for answer in answers] == [False, True, False]
-    assert answers[1].error_message.startswith("[request id: x]")
-    assert words in answers[1].error_message
-    assert answers[1].infer_response.id == "x"
-    assert answers[1].infer_response.parameters["grpc_code"].string_param == code
-    assert text_of(answers[2], "translations") == "owt"
+def test_an_error_is_its_requests_own_and_the_stream_goes_on(stub, bad, code, words):
+    requests = [sentence("one", "a"), bad(), sentence("two", "b")]
+    answers = by_id(stub.ModelStreamInfer(iter(requests)))
+    (error,) = answers["x"]
+    assert error.error_message.startswith("[request id: x]")
+    assert words in error.error_message
+    assert error.infer_response.parameters["grpc_code"].string_param == code
+    for request_id, text in (("a", "eno"), ("b", "owt")):
+        (answer,) = answers[request_id]
+        assert not answer.error_message
+        assert text_of(answer, "translations") == text
 
 
 def test_an_error_is_final_too(stub):
@@ -140,9 +156,16 @@ def test_parts_are_of_translators_alone(stub):
 
 
 def test_an_error_ends_the_call_when_the_caller_wants_that(stub):
-    requests = iter([sentence("one"), sentence("one", "x", beam_size=0), sentence("two")])
-    call = stub.ModelStreamInfer(requests, metadata=(("triton_grpc_error", "true"),))
+    is_answered = threading.Event()
+
+    def requests():
+        yield sentence("one")
+        assert is_answered.wait(WAIT_S)
+        yield sentence("one", "x", beam_size=0)
+
+    call = stub.ModelStreamInfer(requests(), metadata=(("triton_grpc_error", "true"),))
     assert text_of(next(call), "translations") == "eno"
+    is_answered.set()
     with pytest.raises(grpc.RpcError) as error:
         next(call)
     assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
