@@ -5,6 +5,10 @@
 
 import os
 
+# Else onnxruntime tells its maker of each process and model, and keeps an id of this machine in the
+# user's folder. What nobody asked for is not sent; whoever wants it sets this to 0.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
 from foretell.data.bundle import read_bundle, resolve_bundle
 from foretell.runtime.forecaster import Forecaster
 from foretell.runtime.translator import Translator

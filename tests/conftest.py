@@ -16,6 +16,8 @@ from hypothesis import HealthCheck, settings
 
 # Two workers with two spinning threads each on two cores take many times as long.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# As foretell.runtime does; some tests import onnxruntime before it.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 # A property holds or not; how long an example takes on a busy machine says nothing.
 # In CI the examples are the same each time; at a desk new ones are tried.
