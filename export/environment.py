@@ -3,7 +3,7 @@
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 
 import torch
 
@@ -16,8 +16,15 @@ def tool_versions() -> dict[str, str]:
     return {
         "python": platform.python_version(),
         "onnxruntime": onnxruntime.__version__,
-        **{name: version(name) for name in names},
+        **{name: _version(name) for name in names},
     }
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:  # a checkout, or a folder that a wheel was unpacked in
+        return "not installed"
 
 
 @contextmanager

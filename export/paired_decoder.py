@@ -12,6 +12,7 @@ from torch import Tensor
 
 from foretell.export.parity import Difference
 from foretell.runtime.decoding import Decoder, State, StepAnswer, StepRequest
+from foretell.runtime.session import Array, on_host
 
 # Allowed difference of float32 numbers: `ATOL`, plus `RTOL` times the expected number.
 ATOL = 1e-4
@@ -81,11 +82,11 @@ class PairedDecoder:
         self,
         step: str,
         expected: Mapping[str, Tensor | np.ndarray],
-        found: Mapping[str, np.ndarray],
+        found: Mapping[str, Array],
     ) -> None:
         for name, array in expected.items():
             where = f"{self.where}, {step}, {name}"
-            self.found.append(difference(where, np.asarray(array), found[name]))
+            self.found.append(difference(where, np.asarray(array), on_host(found[name])))
 
     def _compare_candidates(
         self,

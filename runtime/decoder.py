@@ -3,6 +3,9 @@
 What must be remembered is read off the graphs' signatures, so one class serves every model. Each
 array of it has the sentences on its first axis; the graph itself follows the beams' parents.
 
+On a GPU all of it stays there, held by onnxruntime: a step brings tokens, scores and places up, and
+what the search chooses from down; sentences that leave are left out by a graph of their own.
+
 Axes: B sentences, S pieces of the source, K beams, V vocabulary, n sentences kept.
 """
 
@@ -16,19 +19,22 @@ from jaxtyping import Bool, Int64
 from foretell.data.bundle import Bundle
 from foretell.data.errors import BundleError
 from foretell.runtime.decoding import StepAnswer, StepRequest
-from foretell.runtime.session import Session
+from foretell.runtime.devices import CPU_PROVIDER
+from foretell.runtime.session import Array, RowTaker, Session, hold, on_host
 from foretell.runtime.signature import DecoderSignature, empty_past, renamed
 from foretell.runtime.stopping import Stop
 
 ENCODER_FILE = "encoder.onnx"
 DECODER_FILE = "decoder.onnx"
 
-Arrays = Mapping[str, np.ndarray]
+Arrays = Mapping[str, Array]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OnnxState:
     """What the decoder remembers of its sentences, by the names of the graph's inputs.
+
+    The arrays are NumPy's, or held on the device; what is empty is always NumPy's.
 
     Attributes:
         memory: The mask of the source and what the encoder made of it; the same at every step.
@@ -50,13 +56,22 @@ class OnnxDecoder:
         sessions: Both graphs by name, "encoder" and "decoder".
     """
 
-    def __init__(self, bundle: Bundle, *, device: str = "auto", threads: int | None = None) -> None:
+    def __init__(
+        self,
+        bundle: Bundle,
+        *,
+        device: str = "auto",
+        threads: int | None = None,
+        holds: bool | None = None,
+    ) -> None:
         """Load both graphs.
 
         Args:
             bundle: A bundle that `read_bundle` has verified.
             device: "cpu"; "cuda"; or "auto", which is CUDA where it works and else the CPU.
             threads: Runs that `session.for_each` does at once; None takes the allowed cores.
+            holds: States stay in onnxruntime's memory. None has them so on a GPU; on a CPU that is
+                the same, a little slower.
 
         Raises:
             BundleError: The bundle holds no translator, or its graphs don't fit each other: every
@@ -85,6 +100,14 @@ class OnnxDecoder:
         self._presents = {
             tensor.name: renamed(tensor.name, "present_") for tensor in self._signature.past
         }
+        holds = self.session.provider != CPU_PROVIDER if holds is None else holds
+        self._rows = self._row_taker(bundle) if holds else None
+
+    def _row_taker(self, bundle: Bundle) -> RowTaker:
+        names = {"src_mask", *self._signature.memory, *self._presents}
+        inputs = bundle.manifest.graph(DECODER_FILE).inputs
+        state = [tensor for tensor in inputs if tensor.name in names]
+        return RowTaker(state, self.session.provider)
 
     def until(self, stop: Stop) -> "OnnxDecoder":
         """Make a view of the same graphs, whose runs end when `stop` is set."""
@@ -102,14 +125,17 @@ class OnnxDecoder:
             else empty_past(tensor, len(src))
             for tensor in self._signature.past
         }
-        return OnnxState({"src_mask": src_mask, **memory}, past)
+        return OnnxState(self._held({"src_mask": src_mask, **memory}), self._held(past))
 
     def _encode(self, src: Int64[np.ndarray, "B S"], src_mask: Bool[np.ndarray, "B S"]) -> Arrays:
+        names = [*self._signature.memory, *self._signature.initial.values()]
+        held = [] if self._rows is None else names
         if len(src) > 1 or self.spec.arch != "recurrent":
-            return self._encoder.run({"src": src, "src_mask": src_mask}, stop=self._stop)
+            inputs = {"src": src, "src_mask": src_mask}
+            return self._encoder.run(inputs, names, held=held, stop=self._stop)
         # A recurrent layer multiplies a single row by another kernel, which rounds otherwise.
         two = {"src": src.repeat(2, axis=0), "src_mask": src_mask.repeat(2, axis=0)}
-        outputs = self._encoder.run(two, stop=self._stop)
+        outputs = self._encoder.run(two, names, stop=self._stop)
         return {name: array[:1] for name, array in outputs.items()}
 
     def step(self, state: OnnxState, request: StepRequest) -> StepAnswer:
@@ -123,14 +149,16 @@ class OnnxDecoder:
             **state.memory,
             **state.past,
         }
-        names = list(self._presents.values())
+        presents = list(self._presents.values())
+        names = [*presents]
         if request.num_candidates:
             names += ["candidates", "candidate_log_probs"]
         if request.want_log_probs:
             names.append("log_probs")
         if request.want_attention and self.has_attention:
             names.append("attention")
-        outputs = self.session.run(inputs, names, stop=self._stop)
+        held = [] if self._rows is None else presents
+        outputs = self.session.run(inputs, names, held=held, stop=self._stop)
         past = {name: outputs.pop(present) for name, present in self._presents.items()}
         if "candidates" in outputs:  # onnxruntime's is a `long long`, which is another type
             outputs["candidates"] = outputs["candidates"].view(np.int64)
@@ -138,8 +166,20 @@ class OnnxDecoder:
 
     def keep(self, state: OnnxState, rows: Int64[np.ndarray, " n"]) -> OnnxState:
         """Take these sentences of the state; see `Decoder`."""
+        arrays = {**state.memory, **state.past}
+        if self._rows is None or any(isinstance(x, np.ndarray) for x in arrays.values()):
+            kept = self._held({name: on_host(array)[rows] for name, array in arrays.items()})
+        else:
+            kept = self._rows.take(arrays, rows, stop=self._stop)
+        parts = ({name: kept[name] for name in part} for part in (state.memory, state.past))
+        return OnnxState(*parts)
 
-        def of_rows(arrays: Arrays) -> Arrays:
-            return {name: array[rows] for name, array in arrays.items()}
-
-        return OnnxState(of_rows(state.memory), of_rows(state.past))
+    def _held(self, arrays: Arrays) -> Arrays:
+        """Bring arrays to the device, if that is where states are; none that is empty."""
+        if self._rows is None:
+            return arrays
+        provider = self.session.provider
+        return {
+            name: hold(x, provider) if isinstance(x, np.ndarray) and x.size else x
+            for name, x in arrays.items()
+        }

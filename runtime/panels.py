@@ -19,8 +19,9 @@ from foretell.runtime.batching import (
     largest_batch,
     plan_batches,
 )
+from foretell.runtime.devices import CPU_PROVIDER
 from foretell.runtime.quantiles import at_levels
-from foretell.runtime.session import CPU_PROVIDER, Session
+from foretell.runtime.session import Session
 from foretell.runtime.stopping import Stop
 
 # Tokens of a batch: on a CPU what its caches hold, on a GPU what fills it.

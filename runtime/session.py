@@ -1,33 +1,29 @@
-"""One ONNX graph of a bundle, ready to run: the only place that touches onnxruntime."""
+"""One ONNX graph of a bundle, ready to run; beside `devices` nothing else knows onnxruntime."""
 
-import contextlib
-import ctypes
 import logging
 import os
-import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import onnxruntime as ort
 
-from foretell.data.bundle import Bundle, GraphSpec, TensorSpec
-from foretell.data.errors import BundleError, DeviceError, OptionError
+from foretell.data.bundle import Bundle, TensorSpec
+from foretell.data.errors import BundleError, OptionError
 from foretell.runtime.cpu import allowed_cores
+from foretell.runtime.devices import CPU_PROVIDER, CUDA_PROVIDER, device_problems, open_graph
+from foretell.runtime.row_graph import ROWS, row_graph, taken
 from foretell.runtime.stopping import Stop
 
-Device = Literal["auto", "cpu", "cuda"]
 Item = TypeVar("Item")
+# An array in onnxruntime's own memory, on the device where the graph runs.
+HeldArray: TypeAlias = ort.OrtValue
+Array: TypeAlias = Any  # np.ndarray or HeldArray
 
-CPU_PROVIDER = "CPUExecutionProvider"
-CUDA_PROVIDER = "CUDAExecutionProvider"
-
-# TensorFloat-32 would round float32 products to 10 bits: not what was trained and compared.
-_CUDA_OPTIONS = {"use_tf32": "0", "cudnn_conv_algo_search": "HEURISTIC"}
-
+_DEVICES = {CPU_PROVIDER: "cpu", CUDA_PROVIDER: "cuda"}
 _NUMPY_TYPES = {
     "tensor(double)": "float64",
     "tensor(float)": "float32",
@@ -70,7 +66,11 @@ class Session:
         """
         _check_options(device, threads)
         spec = bundle.manifest.graph(graph)
-        self._session = _open(bundle, spec, device)
+        name = f"{spec.file} (opset {spec.opset})"
+        try:
+            self._session = open_graph(bundle.path / spec.file, name, device)
+        except BundleError as error:
+            raise BundleError(f"bundle {bundle.path}: {error}") from error
         self.provider: str = self._session.get_providers()[0]
         self.threads = allowed_cores() if threads is None else threads
         if self.provider != CPU_PROVIDER:
@@ -89,16 +89,19 @@ class Session:
 
     def run(
         self,
-        inputs: Mapping[str, np.ndarray],
+        inputs: Mapping[str, Array],
         outputs: Sequence[str] | None = None,
         *,
+        held: Collection[str] = (),
         stop: Stop | None = None,
-    ) -> dict[str, np.ndarray]:
+    ) -> dict[str, Any]:
         """Run the graph once.
 
         Args:
             inputs: An array for each input, by name, of the type and shape the manifest gives.
+                Where any output is held, these may be held arrays, too.
             outputs: Names of the outputs to return; None returns all.
+            held: Those of them that stay in onnxruntime's memory, on the device.
             stop: Ends the run in its midst when set.
 
         Returns:
@@ -108,15 +111,9 @@ class Session:
             StoppedError: `stop` was set before the end.
         """
         names = self._output_names if outputs is None else outputs
-        if stop is None:
-            return dict(zip(names, self._session.run(names, dict(inputs)), strict=True))
-        options = ort.RunOptions()
-        with stop.calling(partial(setattr, options, "terminate", True)):
-            try:
-                arrays = self._session.run(names, dict(inputs), options)
-            except Exception:  # what onnxruntime raises when it is stopped has no type of its own
-                stop.check()
-                raise
+        if held:
+            return _run_bound(self._session, inputs, names, held, stop)
+        arrays = _run(partial(self._session.run, names, dict(inputs)), stop)
         return dict(zip(names, arrays, strict=True))
 
     def for_each(self, work: Callable[[Item], None], items: Iterable[Item]) -> None:
@@ -146,84 +143,80 @@ class Session:
         )
 
 
+class RowTaker:
+    """Takes rows of held arrays where they lie."""
+
+    def __init__(self, tensors: Sequence[TensorSpec], provider: str) -> None:
+        """Make a graph for arrays of these names, types and numbers of axes."""
+        graph, device = row_graph(tensors), _DEVICES[provider]
+        self._session = open_graph(graph, "the graph that takes rows", device)
+
+    def take(
+        self, arrays: Mapping[str, HeldArray], rows: np.ndarray, *, stop: Stop | None = None
+    ) -> dict[str, HeldArray]:
+        """Take rows of all arrays, in this order.
+
+        Raises:
+            StoppedError: `stop` was set before the end.
+        """
+        names = [taken(name) for name in arrays]
+        found = _run_bound(self._session, {**arrays, ROWS: rows}, names, names, stop)
+        return dict(zip(arrays, found.values(), strict=True))
+
+
+def hold(array: np.ndarray, provider: str) -> HeldArray:
+    """Copy an array to where a provider computes; on the CPU it stays where it is."""
+    return ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array), _DEVICES[provider], 0)
+
+
+def on_host(array: Array) -> np.ndarray:
+    """Return an array as NumPy's, wherever it is."""
+    return array if isinstance(array, np.ndarray) else np.asarray(array.numpy())
+
+
+def _run_bound(
+    session: Any,
+    inputs: Mapping[str, Array],
+    outputs: Sequence[str],
+    held: Collection[str],
+    stop: Stop | None,
+) -> dict[str, Any]:
+    """Run with inputs and outputs bound to where they are and shall be."""
+    device = _DEVICES[session.get_providers()[0]]
+    binding = ort.IOBinding(session)  # of this run alone: threads can't share one
+    for name, array in inputs.items():
+        if isinstance(array, np.ndarray):
+            binding.bind_cpu_input(name, np.ascontiguousarray(array))
+        else:
+            binding.bind_ortvalue_input(name, array)
+    for name in outputs:
+        binding.bind_output(name, device if name in held else "cpu", 0)
+    binding.synchronize_inputs()
+    _run(partial(session.run_with_iobinding, binding), stop)
+    binding.synchronize_outputs()
+    arrays = zip(outputs, binding.get_outputs(), strict=True)
+    return {name: array if name in held else array.numpy() for name, array in arrays}
+
+
+def _run(run: Callable[[Any], Any], stop: Stop | None) -> Any:
+    """Have something run, and end it in its midst when it is to stop."""
+    if stop is None:
+        return run(None)
+    options = ort.RunOptions()
+    with stop.calling(partial(setattr, options, "terminate", True)):
+        try:
+            return run(options)
+        except Exception:  # what onnxruntime raises when it is stopped has no type of its own
+            stop.check()
+            raise
+
+
 def _check_options(device: str, threads: int | None) -> None:
-    problems = []
-    if device not in get_args(Device):
-        problems.append(f"device is {device!r}; expected one of {', '.join(get_args(Device))}.")
+    problems = device_problems(device)
     if threads is not None and threads < 1:
         problems.append(f"threads is {threads}; expected at least 1, or none for all that may be.")
     if problems:
         raise OptionError(problems)
-
-
-def _open(bundle: Bundle, spec: GraphSpec, device: str) -> Any:
-    missing = None if device == "cpu" else _why_no_cuda()
-    if device == "cuda" and missing is not None:
-        raise _no_cuda(missing)
-    if device != "cpu" and missing is None:
-        try:
-            return _open_cuda(bundle, spec)
-        except DeviceError as error:
-            if device == "cuda":
-                raise
-            log.warning("on the CPU, because: %s", error)
-    return _create(bundle, spec, [CPU_PROVIDER])
-
-
-def _open_cuda(bundle: Bundle, spec: GraphSpec) -> Any:
-    # The extra [cuda] brings the libraries as Python packages, where the loader doesn't look.
-    with contextlib.redirect_stdout(sys.stderr):
-        ort.preload_dlls()
-    try:
-        session = _create(bundle, spec, [(CUDA_PROVIDER, _CUDA_OPTIONS), CPU_PROVIDER])
-    except BundleError as error:
-        raise _no_cuda(str(error)) from error
-    if session.get_providers()[0] != CUDA_PROVIDER:  # onnxruntime goes on without it, silently
-        raise _no_cuda("a GPU is there, but the CUDA or cuDNN libraries can't be loaded")
-    return session
-
-
-def _create(bundle: Bundle, spec: GraphSpec, providers: Sequence[Any]) -> Any:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1  # the default is the whole machine, allowed or not
-    options.inter_op_num_threads = 1
-    options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
-    options.enable_mem_pattern = False  # one pattern is kept per shape, and shapes vary
-    options.log_severity_level = 4  # what goes wrong is raised; stderr is the caller's
-    try:
-        return ort.InferenceSession(
-            bundle.path / spec.file, options, providers=providers, enable_fallback=0
-        )
-    except Exception as error:  # onnxruntime's errors have no ancestor of their own
-        raise BundleError(
-            f"bundle {bundle.path}: onnxruntime {ort.__version__} can't load {spec.file} "
-            f"(opset {spec.opset}): {str(error).splitlines()[0]}"
-        ) from error
-
-
-def _why_no_cuda() -> str | None:
-    """Say why CUDA can't be had, or None where it may be."""
-    if CUDA_PROVIDER not in ort.get_available_providers():
-        return "this onnxruntime has no CUDA in it; install foretell[cuda]"
-    try:
-        driver = ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
-    except OSError:
-        return "there is no NVIDIA driver"
-    count = ctypes.c_int(0)
-    if (
-        driver.cuInit(0) != 0
-        or driver.cuDeviceGetCount(ctypes.byref(count)) != 0
-        or not count.value
-    ):
-        return "the NVIDIA driver shows no GPU"
-    return None
-
-
-def _no_cuda(reason: str) -> DeviceError:
-    return DeviceError(
-        f"device is 'cuda', but {CUDA_PROVIDER} can't be had: {reason}. "
-        "Set that right, or choose the device 'cpu' or 'auto'."
-    )
 
 
 def _differences(kind: str, expected: Sequence[TensorSpec], found: Sequence[Any]) -> list[str]:

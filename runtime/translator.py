@@ -18,12 +18,12 @@ from foretell.data.text import TOKENIZER_FILE, Tokenizer, normalise
 from foretell.data.translation import PairScore, TranslateOptions, Translation, TranslationPart
 from foretell.runtime.answers import Answers, write_score, write_translation
 from foretell.runtime.decoder import OnnxDecoder
+from foretell.runtime.devices import CPU_PROVIDER
 from foretell.runtime.option_texts import OptionTexts
 from foretell.runtime.packing import Batch, pad_sources, plan_batches, source_ladder
 from foretell.runtime.scoring import score_targets
 from foretell.runtime.search import search
 from foretell.runtime.sentence_rows import SentenceRows
-from foretell.runtime.session import CPU_PROVIDER
 from foretell.runtime.sources import (
     PairTask,
     SentenceTask,

@@ -23,7 +23,7 @@ from foretell.data.errors import (
     TableWarning,
 )
 from foretell.runtime import Forecaster, load
-from foretell.runtime.session import CPU_PROVIDER
+from foretell.runtime.devices import CPU_PROVIDER
 
 
 @pytest.fixture

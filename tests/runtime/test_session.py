@@ -11,12 +11,13 @@ import pytest
 
 from foretell.data.bundle import Bundle, TensorSpec, read_bundle
 from foretell.data.errors import BundleError, DeviceError, OptionError
-from foretell.runtime import session as session_module
+from foretell.runtime import devices
 from foretell.runtime.cpu import allowed_cores
-from foretell.runtime.session import CPU_PROVIDER, CUDA_PROVIDER, Session
+from foretell.runtime.devices import CPU_PROVIDER, CUDA_PROVIDER
+from foretell.runtime.session import Session
 
 GRAPH = "forecaster.onnx"
-HAS_GPU = session_module._why_no_cuda() is None
+HAS_GPU = devices.why_no_cuda() is None
 
 
 @pytest.fixture
@@ -80,7 +81,7 @@ class TestDevices:
         def touch() -> None:
             pytest.fail("device cpu looked for CUDA")
 
-        monkeypatch.setattr(session_module, "_why_no_cuda", touch)
+        monkeypatch.setattr(devices, "why_no_cuda", touch)
         assert Session(bundle, GRAPH, device="cpu").provider == CPU_PROVIDER
 
     @pytest.mark.skipif(HAS_GPU, reason="there is a GPU here")
@@ -114,12 +115,23 @@ class TestDevices:
     def test_a_gpu_whose_libraries_are_missing_is_never_silent(
         self, bundle: Bundle, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        monkeypatch.setattr(session_module, "_why_no_cuda", lambda: None)
+        monkeypatch.setattr(devices, "why_no_cuda", lambda: None)
         with pytest.raises(DeviceError, match="libraries can't be loaded"):
             Session(bundle, GRAPH, device="cuda")
         assert Session(bundle, GRAPH, device="auto").provider == CPU_PROVIDER
         assert "on the CPU, because" in caplog.text
         assert CUDA_PROVIDER in caplog.text
+
+    def test_the_gpus_memory_can_be_limited(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A batch that is too large for it fails in onnxruntime, and runs again in halves."""
+        monkeypatch.delenv(devices.GPU_MEMORY_VARIABLE, raising=False)
+        assert "gpu_mem_limit" not in devices.cuda_options()
+        monkeypatch.setenv(devices.GPU_MEMORY_VARIABLE, "4096")
+        assert devices.cuda_options()["gpu_mem_limit"] == str(4096 * 1024**2)
+        for wrong in ("0", "4.5", "4 GiB", "-1", "\u0664"):
+            monkeypatch.setenv(devices.GPU_MEMORY_VARIABLE, wrong)
+            with pytest.raises(OptionError, match=r"FORETELL_GPU_MEMORY_MIB is .* whole MiB"):
+                devices.cuda_options()
 
     @pytest.mark.gpu
     @pytest.mark.skipif(not HAS_GPU, reason="there is no GPU here")

@@ -21,7 +21,7 @@ from foretell.data.translation import (
     TranslationPart,
 )
 from foretell.runtime import Translator, load, load_forecaster, load_translator
-from foretell.runtime.session import CPU_PROVIDER
+from foretell.runtime.devices import CPU_PROVIDER
 
 GREEDY = TranslateOptions(beam_size=1)
 BEAMS = TranslateOptions(beam_size=4, n_best=3)
