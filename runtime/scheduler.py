@@ -65,6 +65,8 @@ class BatchReport:
         padded_items: All that was computed.
         queue_s: Seconds that each request's first row in it waited.
         compute_s: Seconds that it took.
+        input_s: Of these, until the first of its graphs ran: laying out and padding.
+        output_s: And after the last one.
     """
 
     requests: int
@@ -72,6 +74,8 @@ class BatchReport:
     padded_items: int
     queue_s: tuple[float, ...]
     compute_s: float
+    input_s: float
+    output_s: float
 
 
 class Scheduler:
@@ -86,6 +90,7 @@ class Scheduler:
         threads: int,
         limits: QueueLimits | None = None,
         on_batch: Callable[[BatchReport], None] | None = None,
+        on_begin: Callable[[Batch], Callable[[bool], None] | None] | None = None,
         merges: bool = True,
     ) -> None:
         """Make an empty queue.
@@ -94,11 +99,14 @@ class Scheduler:
             threads: Batches that run at a time.
             limits: What may be before the model.
             on_batch: Is told of every batch, in the thread that ran it.
+            on_begin: Is told before it runs; what it returns is called when it has run, with
+                whether it failed, and before the last of its callers has his answer.
             merges: Rows of several requests may share a batch.
         """
         self._limits = limits or QueueLimits()
         self._max_threads = threads
         self._on_batch = on_batch
+        self._on_begin = on_begin
         self._wake = threading.Condition()  # its lock guards all below, and requests' states
         self._queue = RowQueue(merges=merges)
         self._num_waiting = 0
@@ -213,6 +221,7 @@ class Scheduler:
         """Forget a request that is done, failed or cancelled."""
         with self._wake:
             request.is_over = True
+            request.done_at = time.monotonic()
             self._bytes -= request.size_bytes
             self._stop_waiting(request)
             self._queue.forget(request)
@@ -282,7 +291,9 @@ class Scheduler:
     def _run(self, rows: list[QueuedRow], thread: threading.Thread) -> list[list[QueuedRow]]:
         """Run a batch; return what is to be run again, apart from what may have been at fault."""
         batch = self._begin(rows, thread)
-        fault = _fault_of(batch) if batch.waiting else None
+        is_real = bool(batch.waiting)
+        end = self._on_begin(batch) if is_real and self._on_begin is not None else None
+        fault = _fault_of(batch) if is_real else None
         compute_s = time.monotonic() - batch.started_at
         with self._wake:
             self._running.pop(batch, None)
@@ -292,6 +303,8 @@ class Scheduler:
             rest = batch.rest()
         if fault is None:
             self._report(batch, compute_s)
+        if end is not None:
+            end(fault is not None)
         batch.settle()
         requests = {queued.request for queued in rest}
         if len(requests) > 1:
@@ -319,6 +332,8 @@ class Scheduler:
         queued_at: dict[Request, float] = {}
         for queued in batch.rows:
             queued_at.setdefault(queued.request, queued.queued_at)
+        ended_at = batch.started_at + compute_s
+        ran_from, ran_to = batch.stop.begun_at, batch.stop.ended_at
         self._on_batch(
             BatchReport(
                 requests=len(queued_at),
@@ -326,6 +341,8 @@ class Scheduler:
                 padded_items=sum(queued.row.padded_items for queued in batch.rows),
                 queue_s=tuple(batch.started_at - at for at in queued_at.values()),
                 compute_s=compute_s,
+                input_s=0.0 if ran_from is None else ran_from - batch.started_at,
+                output_s=0.0 if ran_to is None else max(0.0, ended_at - ran_to),
             )
         )
 

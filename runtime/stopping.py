@@ -1,6 +1,7 @@
 """Stops work that nobody waits for any more, also while onnxruntime is in the middle of it."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -10,9 +11,17 @@ class StoppedError(Exception):
 
 
 class Stop:
-    """Stops some work once: whoever does it looks here now and then, or asks to be called."""
+    """Stops some work once: whoever does it looks here now and then, or asks to be called.
+
+    Attributes:
+        begun_at: When the first block that wants to be called began, on the clock of
+            `time.monotonic`; None before. All graphs of a batch run in such blocks.
+        ended_at: When the last of them ended; None before.
+    """
 
     def __init__(self) -> None:
+        self.begun_at: float | None = None
+        self.ended_at: float | None = None
         self._lock = threading.Lock()
         self._is_set = threading.Event()
         self._calls: set[Callable[[], None]] = set()
@@ -52,8 +61,11 @@ class Stop:
         with self._lock:
             self.check()
             self._calls.add(call)
+            if self.begun_at is None:
+                self.begun_at = time.monotonic()
         try:
             yield
         finally:
             with self._lock:
                 self._calls.discard(call)
+                self.ended_at = time.monotonic()

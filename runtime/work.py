@@ -98,6 +98,8 @@ class Request:
         batches: That run some of its rows.
         queued_at: When its rows came into the queue, on the clock of `time.monotonic`.
         begun_at: When the first of them began to run.
+        done_at: When `done` was done, in whatever way.
+        caller: Whatever the caller wants to find here when a batch begins.
     """
 
     def __init__(
@@ -119,6 +121,8 @@ class Request:
         self.batches: set[Batch] = set()
         self.queued_at: float | None = None
         self.begun_at: float | None = None
+        self.done_at: float | None = None
+        self.caller: Any = None
         self._owner = owner
 
     def begin(self, rows: Sequence[Row]) -> None:

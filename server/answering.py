@@ -19,7 +19,7 @@ from collections.abc import (
 )
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from typing import Generic, TypeVar
@@ -43,16 +43,18 @@ from foretell.runtime.work import (
     Row,
 )
 from foretell.server.call import Call
-from foretell.server.call_notes import note_phase
+from foretell.server.call_notes import CallNotes, current_notes, note_phase
 from foretell.server.observing import Observer
 from foretell.server.options import ServerOptions
 from foretell.server.served import Model, Served
+from foretell.server.tracing import Tracing
 from foretell.server.translation_codec import Task
 
 Answer = TypeVar("Answer")
 Found = TypeVar("Found")
 
 _SMALL_BYTES = 4096  # is read or written in a millisecond or so
+_PHASES = ("read", "queue", "compute", "write")
 _READERS = 2  # threads that read requests and write responses: work of this process's own cores
 
 
@@ -69,6 +71,19 @@ class Answered(Generic[Answer]):
     reasons: dict[int, str]
 
 
+@dataclass(frozen=True, slots=True)
+class _Caller:
+    """Who waits for a request.
+
+    Attributes:
+        notes: Of the call; None outside of calls.
+        batches: What `Tracing` made of those that it had a part in.
+    """
+
+    notes: CallNotes | None
+    batches: list[object] = field(default_factory=list)
+
+
 class Answering:
     """Gets answers from models for calls; what nobody waits for any more is stopped.
 
@@ -77,7 +92,9 @@ class Answering:
     request's time was over before its answer was there.
     """
 
-    def __init__(self, options: ServerOptions, observer: Observer) -> None:
+    def __init__(
+        self, options: ServerOptions, observer: Observer, tracing: Tracing | None = None
+    ) -> None:
         self._instances = options.instances
         self._merges = options.batching
         self._limits = QueueLimits(
@@ -86,6 +103,7 @@ class Answering:
             max_batch_s=options.max_batch_s,
         )
         self._observer = observer
+        self._tracing = tracing or Tracing()
         self._schedulers: WeakKeyDictionary[Served, Scheduler] = WeakKeyDictionary()
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="wire")
 
@@ -106,14 +124,16 @@ class Answering:
     def admitted(self, model: Model, call: Call) -> Iterator[Request]:
         """Hold a call's place before a model while the block runs.
 
-        The methods below do so themselves; whoever has much to read before he can ask enters here
-        first, so that nothing is read for a call that is refused.
+        The methods below do so themselves; whoever has something to read before he can ask enters
+        here first, so that nothing is read for a call that is refused, and leaves when the answer
+        is written, so that all the time it took is counted.
         """
         if call.request is not None:
             yield call.request
             return
         started_at = time.monotonic()
         call.request = request = self._admit(model, call)
+        request.caller = _Caller(current_notes())
         outcome = "error"
         try:
             yield request
@@ -134,7 +154,14 @@ class Answering:
             call.request = None
             ended_at = time.monotonic()
             _note_phases(started_at, request, ended_at)
-            self._observer.on_done(model.name, model.version, outcome, ended_at - started_at)
+            self._observer.on_done(
+                model.name,
+                model.version,
+                outcome,
+                ended_at - started_at,
+                read_s=(request.queued_at or ended_at) - started_at,
+                write_s=ended_at - (request.done_at or ended_at),
+            )
 
     async def translate(
         self, model: Model, task: Task[str], call: Call, *, first_place: int = 0
@@ -290,12 +317,27 @@ class Answering:
                 batch.padded_items,
                 batch.queue_s,
                 batch.compute_s,
+                input_s=batch.input_s,
+                output_s=batch.output_s,
             )
+
+        def begin(batch: Batch) -> Callable[[bool], None] | None:
+            requests = dict.fromkeys(queued.request for queued in batch.rows)
+            callers = [one.caller for one in requests if one.caller is not None]
+            notes = [one.notes for one in callers if one.notes is not None]
+            begun = self._tracing.begin_batch(notes, name, version)
+            if begun is None:
+                return None
+            span, end = begun
+            for caller in callers:
+                caller.batches.append(span)
+            return end
 
         scheduler = Scheduler(
             threads=self._instances or model.served.threads,
             limits=self._limits,
             on_batch=report,
+            on_begin=begin,
             merges=self._merges,
         )
         self._schedulers[model.served] = scheduler
@@ -309,13 +351,13 @@ class Answering:
 
 
 def _note_phases(started_at: float, request: Request, ended_at: float) -> None:
-    """Note what the time went into: until the rows were queued, until a batch took one, and on."""
-    times = [started_at, request.queued_at, request.begun_at]
+    """Note what the time went into: until rows were queued, a batch took one, all were done."""
+    written_from = None if request.begun_at is None else request.done_at
+    times = [started_at, request.queued_at, request.begun_at, written_from]
     known = [*(at for at in times if at is not None), ended_at]
-    for name, (begun_s, ended_s) in zip(
-        ("read", "queue", "compute"), pairwise(known), strict=False
-    ):
-        note_phase(name, begun_s, ended_s)
+    for name, (begun_s, ended_s) in zip(_PHASES, pairwise(known), strict=False):
+        batches = request.caller.batches if name == "compute" else ()
+        note_phase(name, begun_s, ended_s, batches=batches)
 
 
 def _answered(task: Task[Found], found: Answers[Answer]) -> Answered[Answer]:

@@ -72,7 +72,8 @@ class Application:
         self.address = options.listen
         self._repository = repository
         self._options = options
-        self._answering = Answering(options, repository.observer)
+        self._tracing = tracing or Tracing()
+        self._answering = Answering(options, repository.observer, self._tracing)
         self._drain = Drain()
         self._is_stopping = False
         self._telling: asyncio.Task[None] | None = None
@@ -86,7 +87,6 @@ class Application:
             if options.metrics
             else None
         )
-        self._tracing = tracing or Tracing()
         self._health = ModelHealth(repository, SERVICES)
         security = options.security
         self._credentials = server_credentials(security)

@@ -1,6 +1,6 @@
 """What is noted of the call that runs here: for its line in the log, its metrics and its span."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
@@ -16,12 +16,14 @@ class Phase:
         begun_s: On the clock of `time.monotonic`.
         ended_s: Alike.
         facts: What else is known, by name.
+        batches: What `Tracing.begin_batch` made of the batches that it went into.
     """
 
     name: str
     begun_s: float
     ended_s: float
     facts: Mapping[str, int] = field(default_factory=dict)
+    batches: Sequence[object] = ()
 
 
 @dataclass(slots=True)
@@ -38,6 +40,7 @@ class CallNotes:
         phases: What its time went into, as far as that was noted; of a stream of many requests
             the first ones.
         spent_s: The same added up by name, of all.
+        span: What `Tracing.begin_call` made of it.
     """
 
     method: str
@@ -48,6 +51,7 @@ class CallNotes:
     version: int = 0
     phases: list[Phase] = field(default_factory=list)
     spent_s: dict[str, float] = field(default_factory=dict)
+    span: object = None
 
 
 _current: ContextVar[CallNotes | None] = ContextVar("call_notes", default=None)
@@ -70,10 +74,12 @@ def note_model(name: str, version: int) -> None:
         notes.model, notes.version = name, version
 
 
-def note_phase(name: str, begun_s: float, ended_s: float, **facts: int) -> None:
+def note_phase(
+    name: str, begun_s: float, ended_s: float, *, batches: Sequence[object] = (), **facts: int
+) -> None:
     """Note what a part of the time of the call that runs here went into; see `Phase`."""
     notes = _current.get()
     if notes is not None:
         notes.spent_s[name] = notes.spent_s.get(name, 0.0) + ended_s - begun_s
         if len(notes.phases) < _MOST_PHASES:
-            notes.phases.append(Phase(name, begun_s, ended_s, facts))
+            notes.phases.append(Phase(name, begun_s, ended_s, facts, batches))

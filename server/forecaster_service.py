@@ -61,15 +61,15 @@ class ForecasterService(ForecasterServicer):
                     partial(self._read, request, spec), size_bytes=call.size_bytes
                 )
                 answer = await answering.forecast(model, task.rows, task.future, task.options, call)
-            response = await answering.compute(
-                partial(write_answer, answer, task.rows, raw=request.raw_answer),
-                size_bytes=answer.quantiles.nbytes + answer.forecast.nbytes,
-            )
-            response.model = model.name
-            response.version = model.version
-            response.provider = forecaster.provider
-            self._check_size(response.ByteSize())
-            return response
+                response = await answering.compute(
+                    partial(write_answer, answer, task.rows, raw=request.raw_answer),
+                    size_bytes=answer.quantiles.nbytes + answer.forecast.nbytes,
+                )
+                response.model = model.name
+                response.version = model.version
+                response.provider = forecaster.provider
+                self._check_size(response.ByteSize())
+                return response
 
     def _read(self, request: ForecastRequest, spec: ForecasterSpec) -> ForecastTask:
         task = read_request(request, spec, self._options)

@@ -94,10 +94,17 @@ def write_statistics(name: str, counted: ModelStatistics) -> wire.ModelStatistic
             success=_duration(counted.success),
             fail=_duration(counted.fail),
             queue=_duration(counted.queue),
+            compute_input=_duration(counted.compute_input),
             compute_infer=_duration(counted.compute_infer),
+            compute_output=_duration(counted.compute_output),
         ),
         batch_stats=[
-            wire.InferBatchStatistics(batch_size=size, compute_infer=_duration(took))
+            wire.InferBatchStatistics(
+                batch_size=size,
+                compute_input=_duration(took.input),
+                compute_infer=_duration(took.infer),
+                compute_output=_duration(took.output),
+            )
             for size, took in counted.batches.items()
         ],
     )

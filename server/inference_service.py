@@ -240,13 +240,13 @@ class InferenceService(GRPCInferenceServiceServicer):
             )
             answer = await inference.ask(self._answering, task, outputs, call)
 
-        def write() -> wire.ModelInferResponse:
-            asks_errors = any(output.name == ERRORS for output in request.outputs)
-            arrays = inference.write(task, answer, asks_errors=asks_errors)
-            tensors = _chosen(inference.signature, outputs)
-            return self._write(inference, request, parameters, tensors, arrays, is_final=True)
+            def write() -> wire.ModelInferResponse:
+                asks_errors = any(output.name == ERRORS for output in request.outputs)
+                arrays = inference.write(task, answer, asks_errors=asks_errors)
+                tensors = _chosen(inference.signature, outputs)
+                return self._write(inference, request, parameters, tensors, arrays, is_final=True)
 
-        return await self._answering.compute(write)
+            return await self._answering.compute(write)
 
     def _write(
         self,

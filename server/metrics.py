@@ -76,7 +76,17 @@ def _triton(models: Sequence[ModelStatistics]) -> Iterator[Metric]:
         ("exec_count", "Batches computed.", lambda m: m.execution_count),
         ("request_duration_us", f"Admission to answer, {us}", lambda m: m.success.ns // 1000),
         ("queue_duration_us", f"Waiting, {us}", lambda m: m.queue.ns // 1000),
+        (
+            "compute_input_duration_us",
+            f"Reading requests and laying out batches, {us}",
+            lambda m: m.compute_input.ns // 1000,
+        ),
         ("compute_infer_duration_us", f"Computing, {us}", lambda m: m.compute_infer.ns // 1000),
+        (
+            "compute_output_duration_us",
+            f"Making answers of what was computed, {us}",
+            lambda m: m.compute_output.ns // 1000,
+        ),
     )
     for name, told, read in counters:
         family = Metric(f"nv_inference_{name}", told, "counter")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from foretell.server.call_statistics import CallStatistics, Method
-from foretell.server.statistics import Statistics
+from foretell.server.statistics import Spent, Statistics
 
 # Triton's reasons, which dashboards know.
 _FAILURES = {"ok": None, "cancelled": "CANCELED", "deadline": "REJECTED", "refused": "OTHER"}
@@ -58,6 +58,9 @@ class Observer:
         padded_items: int,
         queue_s: Sequence[float],
         compute_s: float,
+        *,
+        input_s: float = 0.0,
+        output_s: float = 0.0,
     ) -> None:
         """A batch was computed.
 
@@ -69,10 +72,29 @@ class Observer:
             padded_items: All that was computed, padding too; at least `items`.
             queue_s: Seconds each request waited for it.
             compute_s: Seconds the batch took.
+            input_s: Of these, until the first of its graphs ran.
+            output_s: And after the last one.
         """
-        self.statistics.compute(model, version, requests, items, padded_items, queue_s, compute_s)
+        self.statistics.compute(
+            model,
+            version,
+            requests,
+            items,
+            padded_items,
+            queue_s,
+            Spent(input_s, max(0.0, compute_s - input_s - output_s), output_s),
+        )
 
-    def on_done(self, model: str, version: int, outcome: str, seconds: float) -> None:
+    def on_done(
+        self,
+        model: str,
+        version: int,
+        outcome: str,
+        seconds: float,
+        *,
+        read_s: float = 0.0,
+        write_s: float = 0.0,
+    ) -> None:
         """A request that was let in is over.
 
         Args:
@@ -81,8 +103,11 @@ class Observer:
             outcome: "ok", "error", "cancelled", "deadline", or "refused" where the caller was at
                 fault.
             seconds: From its admission to its end.
+            read_s: Of these, until it was queued: the request became what the model takes.
+            write_s: And from its last batch on: what the model gave became the answer.
         """
-        self.statistics.finish(model, version, _FAILURES.get(outcome, "BACKEND"), seconds)
+        failure = _FAILURES.get(outcome, "BACKEND")
+        self.statistics.finish(model, version, failure, seconds, read_s=read_s, write_s=write_s)
 
     def on_tokens(self, model: str, version: int, n: int) -> None:
         """A translator wrote so many tokens."""

@@ -8,14 +8,21 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import grpc
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.trace import Span, SpanKind, StatusCode, set_span_in_context
+from opentelemetry.trace import (
+    Link,
+    Span,
+    SpanContext,
+    SpanKind,
+    StatusCode,
+    set_span_in_context,
+)
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from foretell.server.call_notes import CallNotes
@@ -74,11 +81,11 @@ class Spans(Tracing):
         exporter = OTLPSpanExporter(endpoint)
         return cls(BatchSpanProcessor(exporter), give_up=exporter.shutdown)
 
-    def begin_call(self, method: Method, notes: CallNotes, headers: Headers) -> object:
+    def begin_call(self, method: Method, notes: CallNotes, headers: Headers) -> None:
         """Begin a call's span, if it is none of a probe."""
         name = f"{method.service}/{method.name}"
         if _UNTRACED.fullmatch(name):
-            return None
+            return
         texts = {key: value for key, value in headers.items() if isinstance(value, str)}
         span = self._tracer.start_span(
             name,
@@ -92,10 +99,11 @@ class Spans(Tracing):
             },
         )
         notes.trace_id = f"{span.get_span_context().trace_id:032x}"
-        return span
+        notes.span = span
 
-    def end_call(self, begun: object, notes: CallNotes, code: grpc.StatusCode) -> None:
+    def end_call(self, notes: CallNotes, code: grpc.StatusCode) -> None:
         """End a call's span, with all that is known of it by now."""
+        begun = notes.span
         if not isinstance(begun, Span):
             return
         begun.set_attribute("rpc.grpc.status_code", code.value[0])
@@ -111,9 +119,41 @@ class Spans(Tracing):
                 context=set_span_in_context(begun),
                 start_time=int(phase.begun_s * _NS) + since_1970_ns,
                 attributes=dict(phase.facts),
+                links=[Link(one) for one in phase.batches if isinstance(one, SpanContext)],
             )
             child.end(int(phase.ended_s * _NS) + since_1970_ns)
         begun.end()
+
+    def begin_batch(
+        self, callers: Sequence[CallNotes], model: str, version: int
+    ) -> tuple[object, Callable[[bool], None]] | None:
+        """Begin the span of a batch that several followed calls share, with a link to each.
+
+        Lone requests have none: their own phase of computing tells all of it. It is a child of the
+        first call, so that it is kept where calls are; the others' phases have links to it.
+        """
+        spans = [
+            one.span for one in callers if isinstance(one.span, Span) and one.span.is_recording()
+        ]
+        if not spans or len(callers) < 2:  # alone
+            return None
+        batch = self._tracer.start_span(
+            "batch",
+            context=set_span_in_context(spans[0]),
+            links=[Link(span.get_span_context()) for span in dict.fromkeys(spans)],
+            attributes={
+                "foretell.model": model,
+                "foretell.version": version,
+                "foretell.requests": len(callers),
+            },
+        )
+
+        def end(has_failed: bool) -> None:
+            if has_failed:
+                batch.set_status(StatusCode.ERROR)
+            batch.end()
+
+        return batch.get_span_context(), end
 
     def stop(self) -> None:
         """Send what is left, as far as the collector takes it within two seconds."""

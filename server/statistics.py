@@ -38,6 +38,42 @@ class Duration:
 
 
 @dataclass(frozen=True, slots=True)
+class Spent:
+    """What the seconds of a batch went into.
+
+    Attributes:
+        input_s: Until the first of its graphs ran.
+        infer_s: From there to the end of the last one.
+        output_s: After it.
+    """
+
+    input_s: float
+    infer_s: float
+    output_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Computing:
+    """The same of many batches.
+
+    Attributes:
+        input: As in `Spent`, and so on.
+        infer: Also.
+        output: Also.
+    """
+
+    input: Duration
+    infer: Duration
+    output: Duration
+
+    def __add__(self, other: "Computing") -> "Computing":
+        """Both together."""
+        return Computing(
+            self.input + other.input, self.infer + other.infer, self.output + other.output
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class ModelStatistics:
     """What one version of a model did since it was loaded.
 
@@ -54,8 +90,12 @@ class ModelStatistics:
         success: Requests that got their answer, from admission to end.
         fail: Those let in that didn't.
         queue: Waiting.
-        compute_infer: Computing; each request of a batch has the batch's whole time.
-        batches: Executions by their number of requests; ns is the computing, once a batch.
+        compute_input: Making of a request what a graph takes: reading it, tokens, grids; and
+            laying out and padding a batch, the whole of which each of its requests has.
+        compute_infer: Running graphs, and what a search does between two of them; so, too.
+        compute_output: Making the answer of what graphs gave, until it is ready to be sent.
+        batches: Executions by their number of requests, once a batch; without reading requests
+            and writing answers, which no batch does.
         failures: Requests without an answer by Triton's reasons: REJECTED (the queue was full, or
             their time was over), CANCELED, BACKEND (an error), OTHER (a mistake of the caller's).
         in_work: Requests let in and not yet over.
@@ -79,8 +119,10 @@ class ModelStatistics:
     success: Duration
     fail: Duration
     queue: Duration
+    compute_input: Duration
     compute_infer: Duration
-    batches: dict[int, Duration]
+    compute_output: Duration
+    batches: dict[int, Computing]
     failures: dict[str, int]
     in_work: int
     waiting: int
@@ -165,7 +207,16 @@ class Statistics:
         with self._lock:
             self._tally(model, version).failures["REJECTED"] += 1
 
-    def finish(self, model: str, version: int, failure: str | None, seconds: float) -> None:
+    def finish(
+        self,
+        model: str,
+        version: int,
+        failure: str | None,
+        seconds: float,
+        *,
+        read_s: float = 0.0,
+        write_s: float = 0.0,
+    ) -> None:
         """Count the end of a request that was let in.
 
         Args:
@@ -173,6 +224,8 @@ class Statistics:
             version: Of the model.
             failure: Triton's reason; None for success.
             seconds: From its admission.
+            read_s: Of these, until it was queued.
+            write_s: And from its last batch on.
         """
         with self._lock:
             tally = self._tally(model, version)
@@ -180,6 +233,8 @@ class Statistics:
             tally.request_seconds.add(seconds)
             if failure is None:
                 tally.success.add(seconds)
+                tally.compute_input.add(read_s, counts=0)  # its batches have counted it
+                tally.compute_output.add(write_s, counts=0)
             else:
                 tally.fail.add(seconds)
                 tally.failures[failure] += 1
@@ -192,7 +247,7 @@ class Statistics:
         items: int,
         padded_items: int,
         queue_s: Sequence[float],
-        compute_s: float,
+        spent: Spent,
     ) -> None:
         """Count a batch; the arguments are those of `Observer.on_batch`."""
         with self._lock:
@@ -201,9 +256,11 @@ class Statistics:
             for waited_s in queue_s:
                 tally.queue.add(waited_s)
                 tally.queue_seconds.add(waited_s)
-            tally.compute_infer.add(compute_s, times=requests)
-            tally.compute_seconds.add(compute_s)
-            tally.batches.setdefault(requests, _Sum()).add(compute_s)
+            tally.compute_input.add(spent.input_s, times=requests)
+            tally.compute_infer.add(spent.infer_s, times=requests)
+            tally.compute_output.add(spent.output_s, times=requests)
+            tally.compute_seconds.add(spent.input_s + spent.infer_s + spent.output_s)
+            tally.batches.setdefault(requests, _BatchSums()).add(spent)
             tally.batch_requests.add(requests)
             tally.items += items
             tally.padded_items += padded_items
@@ -262,12 +319,27 @@ class _Sum:
         self.count = 0
         self.ns = 0
 
-    def add(self, seconds: float, times: int = 1) -> None:
-        self.count += times
+    def add(self, seconds: float, times: int = 1, *, counts: int = 1) -> None:
+        self.count += times * counts
         self.ns += times * int(seconds * _NS)
 
     def read(self) -> Duration:
         return Duration(self.count, self.ns)
+
+
+class _BatchSums:
+    """A `Computing` that grows."""
+
+    def __init__(self) -> None:
+        self.input, self.infer, self.output = _Sum(), _Sum(), _Sum()
+
+    def add(self, spent: Spent) -> None:
+        self.input.add(spent.input_s)
+        self.infer.add(spent.infer_s)
+        self.output.add(spent.output_s)
+
+    def read(self) -> Computing:
+        return Computing(self.input.read(), self.infer.read(), self.output.read())
 
 
 class _Tally:
@@ -277,8 +349,9 @@ class _Tally:
         self.is_used = False
         self.loads = 0
         self.last_inference_ms = 0
-        self.success, self.fail, self.queue, self.compute_infer = (_Sum() for _ in range(4))
-        self.batches: dict[int, _Sum] = {}
+        self.success, self.fail, self.queue = _Sum(), _Sum(), _Sum()
+        self.compute_input, self.compute_infer, self.compute_output = _Sum(), _Sum(), _Sum()
+        self.batches: dict[int, _BatchSums] = {}
         self.failures: Counter[str] = Counter()
         self.waiting: Callable[[], int] = int
         self.in_work = self.items = self.padded_items = self.tokens = 0
@@ -295,11 +368,13 @@ class _Tally:
             version=version,
             last_inference_ms=self.last_inference_ms,
             inference_count=self.compute_infer.count,
-            execution_count=sum(each.count for each in self.batches.values()),
+            execution_count=sum(each.infer.count for each in self.batches.values()),
             success=self.success.read(),
             fail=self.fail.read(),
             queue=self.queue.read(),
+            compute_input=self.compute_input.read(),
             compute_infer=self.compute_infer.read(),
+            compute_output=self.compute_output.read(),
             batches={size: each.read() for size, each in sorted(self.batches.items())},
             failures=dict(sorted(self.failures.items())),
             in_work=self.in_work,

@@ -64,13 +64,13 @@ class Telemetry(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc has n
         )
         begin_notes(notes)
         self._observer.on_call_started(method)
-        span = self._tracing.begin_call(method, notes, headers)
+        self._tracing.begin_call(method, notes, headers)
 
         def end(context: grpc.aio.ServicerContext) -> None:
             code = _code_of(context)
             seconds = time.monotonic() - notes.started_s
             self._observer.on_call_done(method, code.name, seconds)
-            self._tracing.end_call(span, notes, code)
+            self._tracing.end_call(notes, code)
             _tell(notes, code, seconds, context)
 
         context.add_done_callback(end)

@@ -1,7 +1,7 @@
 """The caller's trace goes on in ours, where there is OpenTelemetry and someone to send spans to."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 
 import grpc
@@ -18,21 +18,33 @@ Headers = Mapping[str, str | bytes]
 class Tracing:
     """Hears of calls, and makes no spans of them; `spans.Spans` does."""
 
-    def begin_call(self, method: Method, notes: CallNotes, headers: Headers) -> object:
+    def begin_call(self, method: Method, notes: CallNotes, headers: Headers) -> None:
         """A call came.
 
         Args:
             method: Which.
-            notes: Of the call; their `trace_id` becomes the span's.
+            notes: Of the call; their `trace_id` and `span` become the span's.
             headers: That came with it.
+        """
+
+    def end_call(self, notes: CallNotes, code: grpc.StatusCode) -> None:
+        """A call ended; its notes are all there."""
+
+    def begin_batch(
+        self, callers: Sequence[CallNotes], model: str, version: int
+    ) -> tuple[object, Callable[[bool], None]] | None:
+        """A batch begins, in the thread that runs it.
+
+        Args:
+            callers: The notes of those whose requests have a part in it.
+            model: That computes.
+            version: Of the model.
 
         Returns:
-            What `end_call` wants back.
+            What its callers' phases name, and what to call at its end, with whether it failed;
+            None where nobody follows it.
         """
         return None
-
-    def end_call(self, begun: object, notes: CallNotes, code: grpc.StatusCode) -> None:
-        """A call ended; its notes are all there."""
 
     def stop(self) -> None:
         """Send what is left."""

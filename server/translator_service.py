@@ -52,9 +52,10 @@ class TranslatorService(TranslatorServicer):
                 answered = await answering.translate(
                     model, task, call, first_place=request.first_place
                 )
-            return await answering.compute(
-                partial(self._write, model, request, answered), size_bytes=_size_bytes(answered)
-            )
+                return await answering.compute(
+                    partial(self._write, model, request, answered),
+                    size_bytes=_size_bytes(answered),
+                )
 
     async def TranslateStream(  # noqa: N802  # gRPC's name
         self, request: wire.TranslateStreamRequest, context: grpc.aio.ServicerContext
@@ -97,7 +98,7 @@ class TranslatorService(TranslatorServicer):
                     partial(read_pairs, request, self._options), size_bytes=call.size_bytes
                 )
                 answered = await answering.score(model, task, call)
-            return await answering.compute(partial(self._write_scores, model, answered))
+                return await answering.compute(partial(self._write_scores, model, answered))
 
     def _read(self, request: wire.TranslateRequest, spec: TranslatorSpec) -> Task[str]:
         task = read_sentences(request, self._options)

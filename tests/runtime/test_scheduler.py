@@ -335,6 +335,48 @@ def test_a_batch_is_told_of_before_its_last_caller_hears():
     assert min(*report.queue_s, report.compute_s) >= 0
 
 
+def test_a_report_tells_graphs_from_what_lies_around_them():
+    reports = []
+    scheduler = Scheduler(threads=1, on_batch=reports.append)
+
+    def run(batch):
+        for _ in range(2):
+            with batch.stop.calling(lambda: None):
+                times.append(time.monotonic())
+        batch.put(0)
+
+    times = []
+    request = scheduler.admit()
+    request.begin([Row(run, "k", None)])
+    result(request)
+    (report,) = reports
+    assert report.input_s >= 0
+    assert report.output_s >= 0
+    assert report.compute_s - report.input_s - report.output_s >= times[1] - times[0]
+
+
+def test_what_is_told_before_a_batch_hears_of_its_end():
+    told = []
+
+    def begin(batch):
+        told.append([queued.request.caller for queued in batch.rows])
+        return told.append
+
+    scheduler = Scheduler(threads=1, on_begin=begin)
+
+    def run(batch):
+        if batch.tasks == ("bad",):
+            raise ValueError("bad")
+        batch.put(0)
+
+    for task in ("good", "bad"):
+        request = scheduler.admit()
+        request.caller = task
+        request.begin([Row(run, "k", task)])
+        request.done.exception(WAIT_S)
+    assert told == [["good"], False, ["bad"], True]
+
+
 def test_limits_are_checked():
     with pytest.raises(OptionError, match="max_requests is 0") as caught:
         QueueLimits(max_requests=0, max_bytes=-1)

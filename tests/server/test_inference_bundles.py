@@ -355,3 +355,40 @@ def test_a_graph_that_there_is_not_is_told(stub):
             stub.ModelMetadata(wire.ModelMetadataRequest(name=name))
         assert error.value.code() is grpc.StatusCode.NOT_FOUND
         assert "demand:forecaster" in error.value.details()
+
+
+def account(stub, model):
+    (found,) = stub.ModelStatistics(wire.ModelStatisticsRequest(name=model)).model_stats
+    return found
+
+
+@pytest.mark.parametrize(
+    "model", ["demand", "demand:forecaster", "ende", "ende:encoder", "gru:encoder"]
+)
+def test_statistics_tell_what_a_requests_time_went_into(stub, model):
+    """Triton's tools print them as the server's share of what a caller waited."""
+    asks = {
+        "demand": lambda: ask(stub, model, {"context": contexts(2)[:1]}),
+        "demand:forecaster": lambda: ask(
+            stub, model, {"context": contexts(2), "horizon_placeholder": np.full((2, 9), np.nan)}
+        ),
+        "ende": lambda: translate(stub, model, ["twenty one"]),
+    }
+    before = account(stub, model)
+    for _ in range(5):
+        asks.get(model, lambda: ask(stub, model, encoder_arrays()))()
+    after = account(stub, model)
+
+    def grown(name):
+        now, then = getattr(after.inference_stats, name), getattr(before.inference_stats, name)
+        return now.count - then.count, now.ns - then.ns
+
+    parts = [grown(name) for name in ("queue", "compute_input", "compute_infer", "compute_output")]
+    assert {count for count, _ in parts} == {5}, "each batch had one request"
+    assert all(ns > 0 for _, ns in parts), parts
+    count, whole_ns = grown("success")
+    assert count == 5
+    assert sum(ns for _, ns in parts) <= whole_ns, "they are parts of it, and don't overlap"
+    (alone,) = [one for one in after.batch_stats if one.batch_size == 1]
+    assert alone.compute_input.count == alone.compute_infer.count == alone.compute_output.count
+    assert min(alone.compute_input.ns, alone.compute_infer.ns, alone.compute_output.ns) > 0

@@ -239,7 +239,7 @@ def test_each_of_several_workers_tells_what_all_did(make_worker):
         told = observer.statistics.of("demand", 1)
         assert told == observer.statistics.all()[0]
         assert (told.success.count, told.fail.count, told.execution_count) == (2, 1, 3)
-        assert told.batches[1].count == 3
+        assert told.batches[1].infer.count == 3
         assert told.failures == {"BACKEND": 1}
         assert told.request_seconds.count == 3
         assert told.load_s == 1.0

@@ -57,18 +57,25 @@ def test_durations_divided_by_their_counts_are_a_requests_means():
     observer.on_loaded("demand", 2, 1.5)
     for _ in range(3):
         observer.on_admitted("demand", 2)
-    observer.on_batch("demand", 2, 3, 30, 60, [0.1, 0.2, 0.3], 0.5)
+    observer.on_batch("demand", 2, 3, 30, 60, [0.1, 0.2, 0.3], 0.5, input_s=0.125, output_s=0.0625)
     for took_s in (0.6, 0.7):
-        observer.on_done("demand", 2, "ok", took_s)
+        observer.on_done("demand", 2, "ok", took_s, read_s=0.25, write_s=0.5)
     observer.on_done("demand", 2, "cancelled", 0.8)
     told = observer.statistics.of("demand", 2)
     assert (told.success.count, told.success.ns) == (2, 1_300_000_000)
     assert (told.fail.count, told.fail.ns) == (1, 800_000_000)
     assert (told.queue.count, told.queue.ns) == (3, 600_000_000)
-    assert (told.compute_infer.count, told.compute_infer.ns) == (3, 1_500_000_000)
+    assert (told.compute_input.count, told.compute_input.ns) == (3, 3 * 125_000_000 + 500_000_000)
+    assert (told.compute_infer.count, told.compute_infer.ns) == (3, 3 * 312_500_000)
+    assert (told.compute_output.count, told.compute_output.ns) == (
+        3,
+        3 * 62_500_000 + 1_000_000_000,
+    )
     assert (told.inference_count, told.execution_count) == (3, 1)
-    assert told.batches[3].count == 1
-    assert told.batches[3].ns == 500_000_000
+    took = told.batches[3]
+    assert took.input.count == took.infer.count == took.output.count == 1
+    assert (took.input.ns, took.infer.ns, took.output.ns) == (125_000_000, 312_500_000, 62_500_000)
+    assert told.compute_seconds.total == 0.5
     assert told.failures == {"CANCELED": 1}
     assert (told.items, told.padded_items, told.padding.total) == (30, 60, 0.5)
     assert told.load_s == 1.5
