@@ -12,7 +12,14 @@ import pandas as pd
 from jaxtyping import Bool, Float64, Int64
 
 from foretell.data.answers import forecast_table, raise_refused, warn_unused
-from foretell.data.bundle import Bundle, ForecasterSpec, Manifest, read_bundle, resolve_bundle
+from foretell.data.bundle import (
+    Bundle,
+    ForecasterSpec,
+    Manifest,
+    TensorSpec,
+    read_bundle,
+    resolve_bundle,
+)
 from foretell.data.calendar import Frequency
 from foretell.data.errors import BundleError, Refusal
 from foretell.data.options import Columns, ForecastOptions
@@ -266,14 +273,27 @@ def _check_forecaster(bundle: Bundle) -> ForecasterSpec:
     manifest = bundle.manifest
     if manifest.forecaster is None:
         raise BundleError(f"bundle {bundle.path} holds a {manifest.kind}; expected a forecaster.")
-    names = [tensor.name for tensor in manifest.graph(GRAPH_FILE).inputs]
+    inputs = manifest.graph(GRAPH_FILE).inputs
+    names = [tensor.name for tensor in inputs]
     expected = input_names(manifest.forecaster)
     if names != expected:
         raise BundleError(
             f"bundle {bundle.path}: the inputs of {GRAPH_FILE} are {names}; those of this "
             f"forecaster must be {expected}."
         )
+    fixed = [tensor for tensor in inputs if any(isinstance(axis, int) for axis in _free(tensor))]
+    if fixed:
+        shapes = ", ".join(f"{tensor.name} {list(tensor.shape)}" for tensor in fixed)
+        raise BundleError(
+            f"bundle {bundle.path}: {GRAPH_FILE} takes only certain numbers of series or steps "
+            f"({shapes}); export it with axes of any size."
+        )
     return manifest.forecaster
+
+
+def _free(tensor: TensorSpec) -> tuple[str | int, ...]:
+    """The axes of an input that follow from what is asked: its series, and their steps."""
+    return tensor.shape[:1] if tensor.name == "static" else tensor.shape[:2]
 
 
 def _levels(options: ForecastOptions) -> tuple[float, ...]:

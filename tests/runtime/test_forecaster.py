@@ -13,7 +13,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from foretell.data.bundle import ForecasterSpec, Manifest, TranslatorSpec, write_bundle
+from foretell.data.bundle import (
+    ForecasterSpec,
+    Manifest,
+    TensorSpec,
+    TranslatorSpec,
+    write_bundle,
+)
 from foretell.data.errors import (
     BundleError,
     FrequencyError,
@@ -297,4 +303,17 @@ if child == 0:
     ) -> None:
         path = make_bundle(replace(covariate_spec, static=()))
         with pytest.raises(BundleError, match=r"'static'.*must be \['context', .*_covariates'\]"):
+            load(path, device="cpu")
+
+    @pytest.mark.parametrize("shape", [(1, "context_len"), ("batch", 12)])
+    def test_a_graph_of_fixed_sizes_is_refused_at_once(
+        self, make_bundle, spec: ForecasterSpec, shape: tuple[str | int, ...]
+    ) -> None:
+        """It would answer its own sample, and fail whoever asks for two series."""
+        inputs = (
+            TensorSpec("context", "float64", shape),
+            TensorSpec("horizon_placeholder", "float64", ("batch", "horizon")),
+        )
+        path = make_bundle(spec, inputs=inputs)
+        with pytest.raises(BundleError, match=r"only certain numbers of series or steps \(context"):
             load(path, device="cpu")
