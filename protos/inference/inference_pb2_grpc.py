@@ -139,8 +139,9 @@ class GRPCInferenceServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ModelStreamInfer(self, request_iterator, context):
-        """One request after another, answered in order. An error is told in its own answer, and the
-        stream goes on; with the metadata "triton_grpc_error: true" it ends the call with a status.
+        """Requests are computed side by side, and answered as they are ready: tell them apart by `id`.
+        Those of one request are in order. An error is told in an answer of its own, and the stream goes
+        on; with the metadata "triton_grpc_error: true" it ends the call with a status.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

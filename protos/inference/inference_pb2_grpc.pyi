@@ -60,8 +60,9 @@ class GRPCInferenceServiceStub:
         foretell.protos.inference.inference_pb2.ModelInferRequest,
         foretell.protos.inference.inference_pb2.ModelStreamInferResponse,
     ]
-    """One request after another, answered in order. An error is told in its own answer, and the
-    stream goes on; with the metadata "triton_grpc_error: true" it ends the call with a status.
+    """Requests are computed side by side, and answered as they are ready: tell them apart by `id`.
+    Those of one request are in order. An error is told in an answer of its own, and the stream goes
+    on; with the metadata "triton_grpc_error: true" it ends the call with a status.
     """
 
     ModelConfig: grpc.UnaryUnaryMultiCallable[
@@ -128,8 +129,9 @@ class GRPCInferenceServiceAsyncStub:
         foretell.protos.inference.inference_pb2.ModelInferRequest,
         foretell.protos.inference.inference_pb2.ModelStreamInferResponse,
     ]
-    """One request after another, answered in order. An error is told in its own answer, and the
-    stream goes on; with the metadata "triton_grpc_error: true" it ends the call with a status.
+    """Requests are computed side by side, and answered as they are ready: tell them apart by `id`.
+    Those of one request are in order. An error is told in an answer of its own, and the stream goes
+    on; with the metadata "triton_grpc_error: true" it ends the call with a status.
     """
 
     ModelConfig: grpc.aio.UnaryUnaryMultiCallable[
@@ -210,8 +212,9 @@ class GRPCInferenceServiceServicer(metaclass=abc.ABCMeta):
         request_iterator: _MaybeAsyncIterator[foretell.protos.inference.inference_pb2.ModelInferRequest],
         context: _ServicerContext,
     ) -> typing.Union[collections.abc.Iterator[foretell.protos.inference.inference_pb2.ModelStreamInferResponse], collections.abc.AsyncIterator[foretell.protos.inference.inference_pb2.ModelStreamInferResponse]]:
-        """One request after another, answered in order. An error is told in its own answer, and the
-        stream goes on; with the metadata "triton_grpc_error: true" it ends the call with a status.
+        """Requests are computed side by side, and answered as they are ready: tell them apart by `id`.
+        Those of one request are in order. An error is told in an answer of its own, and the stream goes
+        on; with the metadata "triton_grpc_error: true" it ends the call with a status.
         """
 
     @abc.abstractmethod

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import runpy
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,21 +15,37 @@ from foretell.server.repository import Repository
 from foretell.server.served import Model
 
 FOLDER = Path(__file__).parent
-ROOT = FOLDER.parents[1]
+LINKS = FOLDER.parents[1] / "build" / "typing"
 FAKES = FOLDER.parent / "server"
 
 
 @pytest.fixture(scope="session")
-def programs():
-    """The folder of programs where the clients are installed."""
+def environment():
+    """The module that makes the environments."""
     spec = importlib.util.spec_from_file_location("environment", FOLDER / "environment.py")
     environment = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(environment)
+    return environment
+
+
+@pytest.fixture(scope="session")
+def programs(environment):
+    """The folder of programs where the clients are installed."""
     try:
         return environment.make()
     except subprocess.CalledProcessError as error:
-        reason = ((error.stderr or "").strip().splitlines() or ["it says nothing"])[-1]
-        pytest.skip(f"pip can't install the clients: {reason[:200]}")
+        pytest.skip(f"pip can't install the clients: {environment.reason_of(error)}")
+
+
+@pytest.fixture(scope="session")
+def node_modules(environment):
+    """The folder where the clients in Node are installed."""
+    if shutil.which("node") is None:
+        pytest.skip("there is no Node")
+    try:
+        return environment.make_node()
+    except (OSError, subprocess.SubprocessError) as error:
+        pytest.skip(f"npm can't install the clients: {environment.reason_of(error)}")
 
 
 @pytest.fixture
@@ -52,16 +69,29 @@ def run(programs):
             else [programs / program]
         )
         # The link farm of the type checker has foretell.protos without the rest of foretell.
-        environment = {**os.environ, "PYTHONPATH": str(ROOT / "build" / "typing")}
-        done = subprocess.run(
-            [*command, *arguments],
-            capture_output=True,
-            text=True,
-            env=environment,
-            timeout=300,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-        return done.stdout
+        return finish([*command, *arguments], PYTHONPATH=str(LINKS))
 
     return run
+
+
+@pytest.fixture
+def run_node(node_modules):
+    """Run a script of this folder with Node."""
+
+    def run(script, *arguments):
+        return finish(["node", FOLDER / script, *arguments], NODE_PATH=str(node_modules))
+
+    return run
+
+
+def finish(command, **environment):
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    return done.stdout
