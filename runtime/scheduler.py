@@ -165,7 +165,7 @@ class Scheduler:
             request.queued_at = time.monotonic()
             self._queue.push(request, rows)
             self._start_threads()
-            self._wake.notify_all()
+            self._wake.notify(len(rows))  # to wake a thread for nothing costs its callers time
         if not rows:
             _finish(request.done)
 

@@ -88,11 +88,20 @@ def translations(arguments: argparse.Namespace) -> Ask:
 
 def forecasts(arguments: argparse.Namespace) -> Ask:
     """Requests for one series each."""
-    steps = arguments.steps
+    requests = forecast_requests(arguments.steps, arguments.horizon)
+
+    async def ask(channel: grpc.aio.Channel, number: int) -> object:
+        return await ForecasterStub(channel).Forecast(requests[number % len(requests)])
+
+    return ask
+
+
+def forecast_requests(steps: int, horizon: int) -> list[forecaster_pb2.ForecastRequest]:
+    """A hundred random walks, a request each."""
     values = np.random.default_rng(0).normal(size=(100, steps)).cumsum(axis=1)
-    requests = [
+    return [
         forecaster_pb2.ForecastRequest(
-            horizon=arguments.horizon,
+            horizon=horizon,
             raw_answer=True,
             frequency="1",
             allow_other_frequency=True,
@@ -106,11 +115,6 @@ def forecasts(arguments: argparse.Namespace) -> Ask:
         )
         for row in values
     ]
-
-    async def ask(channel: grpc.aio.Channel, number: int) -> object:
-        return await ForecasterStub(channel).Forecast(requests[number % len(requests)])
-
-    return ask
 
 
 def measure(
