@@ -62,6 +62,10 @@ def serve(
     health_needs_token: Annotated[
         bool, typer.Option("--health-needs-token", help="Ask for one for health too.")
     ] = False,
+    metrics_open: Annotated[
+        bool,
+        typer.Option("--metrics-open", help="No TLS and no tokens at the HTTP port of metrics."),
+    ] = False,
     device: parameters.Device = "auto",
     threads: parameters.Threads = None,
     model_control: Annotated[
@@ -170,6 +174,7 @@ def serve(
             tls_client_ca=tls_client_ca,
             tokens=tokens,
             health_needs_token=health_needs_token,
+            metrics_open=metrics_open,
         ),
         device=device,
         threads=threads,

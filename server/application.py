@@ -18,10 +18,11 @@ from foretell.protos.v1.translator_pb2_grpc import add_TranslatorServicer_to_ser
 from foretell.server.answering import Answering
 from foretell.server.authorisation import Authorisation
 from foretell.server.calls import AroundCalls, ReadingInside
-from foretell.server.certificates import server_credentials
+from foretell.server.certificates import read_certificates
 from foretell.server.drain import Drain
 from foretell.server.errors import errors_as_status
 from foretell.server.forecaster_service import ForecasterService
+from foretell.server.http_guard import HttpGuard
 from foretell.server.inference_reflection import BothPools
 from foretell.server.inference_service import InferenceService
 from foretell.server.listen import bind
@@ -31,7 +32,7 @@ from foretell.server.models_service import ModelsService
 from foretell.server.options import ServerOptions
 from foretell.server.peers import Peers
 from foretell.server.repository import Repository
-from foretell.server.status_port import StatusPort
+from foretell.server.status_port import HEALTH, StatusPort
 from foretell.server.telemetry import Telemetry
 from foretell.server.tokens import TokenFile
 from foretell.server.tracing import Tracing
@@ -77,20 +78,27 @@ class Application:
         self._drain = Drain()
         self._is_stopping = False
         self._telling: asyncio.Task[None] | None = None
+        security = options.security
+        self._certificates = read_certificates(security)
+        tokens = None if security.tokens is None else TokenFile(security.tokens)
+        guard = HttpGuard(
+            self._certificates,
+            tokens,
+            health=HEALTH,
+            health_needs_token=security.health_needs_token,
+        )
         self.status = (
             StatusPort(
                 options.metrics,
                 repository.observer,
                 partial(read_states, repository),
                 self._is_serving,
+                guard=None if security.metrics_open else guard,
             )
             if options.metrics
             else None
         )
         self._health = ModelHealth(repository, SERVICES)
-        security = options.security
-        self._credentials = server_credentials(security)
-        tokens = None if security.tokens is None else TokenFile(security.tokens)
         self._server = grpc.aio.server(
             interceptors=[
                 Telemetry(repository.observer, self._tracing),
@@ -132,9 +140,8 @@ class Application:
         reflection.enable_server_reflection(
             (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server, BothPools()
         )
-        self.address = bind(
-            self._server, options.listen, self._credentials, shared=options.workers > 1
-        )
+        credentials = None if self._certificates is None else self._certificates.credentials()
+        self.address = bind(self._server, options.listen, credentials, shared=options.workers > 1)
         if options.counts_folder is not None:
             peers = Peers(options.counts_folder, options.worker, repository.observer)
             self._telling = asyncio.create_task(peers.keep_telling())
@@ -157,6 +164,7 @@ class Application:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(hurry.wait(), delay_s)
         is_clean = await self._drain.finish(self._options.grace_s, hurry)
+        await self._drain.refuse_the_last(hurry)
         await self._server.stop(_FLUSH_S)
         is_idle = await asyncio.to_thread(self._repository.stop, _FLUSH_S)
         if self._telling is not None:

@@ -14,7 +14,8 @@ _HEALTH = "health"
 _ANY = frozenset(GROUPS)
 _INFERENCE = frozenset({"inference"})
 _REPOSITORY = frozenset({"repository"})
-_METADATA = frozenset({"metadata"})
+METADATA = frozenset({"metadata"})
+"""What looks at models and changes nothing, the HTTP port too."""
 
 # What a caller must know of a model to ask it belongs to inference too; a method that stands
 # nowhere needs the strongest group.
@@ -26,20 +27,20 @@ _SERVICES = {
     "/grpc.health.v1.Health": frozenset({_HEALTH}),
 }
 _METHODS = {
-    "/foretell.v1.Models/List": _METADATA | _REPOSITORY,
-    "/foretell.v1.Models/Describe": _METADATA | _INFERENCE,
+    "/foretell.v1.Models/List": METADATA | _REPOSITORY,
+    "/foretell.v1.Models/Describe": METADATA | _INFERENCE,
     "/foretell.v1.Models/Load": _REPOSITORY,
     "/foretell.v1.Models/Unload": _REPOSITORY,
     "/inference.GRPCInferenceService/ServerLive": frozenset({_HEALTH}),
     "/inference.GRPCInferenceService/ServerReady": frozenset({_HEALTH}),
     "/inference.GRPCInferenceService/ModelReady": frozenset({_HEALTH}),
-    "/inference.GRPCInferenceService/ServerMetadata": _METADATA | _INFERENCE,
-    "/inference.GRPCInferenceService/ModelMetadata": _METADATA | _INFERENCE,
-    "/inference.GRPCInferenceService/ModelConfig": _METADATA | _INFERENCE,
-    "/inference.GRPCInferenceService/ModelStatistics": _METADATA,
+    "/inference.GRPCInferenceService/ServerMetadata": METADATA | _INFERENCE,
+    "/inference.GRPCInferenceService/ModelMetadata": METADATA | _INFERENCE,
+    "/inference.GRPCInferenceService/ModelConfig": METADATA | _INFERENCE,
+    "/inference.GRPCInferenceService/ModelStatistics": METADATA,
     "/inference.GRPCInferenceService/ModelInfer": _INFERENCE,
     "/inference.GRPCInferenceService/ModelStreamInfer": _INFERENCE,
-    "/inference.GRPCInferenceService/RepositoryIndex": _METADATA | _REPOSITORY,
+    "/inference.GRPCInferenceService/RepositoryIndex": METADATA | _REPOSITORY,
     "/inference.GRPCInferenceService/RepositoryModelLoad": _REPOSITORY,
     "/inference.GRPCInferenceService/RepositoryModelUnload": _REPOSITORY,
 }
@@ -93,7 +94,7 @@ class Authorisation(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc h
             if not self._health_needs_token:
                 return
             groups = _ANY
-        token = tokens.check(_bearer(metadata))
+        token = tokens.check(bearer_token(metadata))
         if not token.groups & groups:
             raise ForbiddenError(
                 f"{method} needs a token of the group {' or '.join(sorted(groups))}; this one, of "
@@ -101,8 +102,8 @@ class Authorisation(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc h
             )
 
 
-def _bearer(metadata: Iterable[tuple[str, Any]]) -> str:
-    """The token in a call's metadata.
+def bearer_token(metadata: Iterable[tuple[str, Any]]) -> str:
+    """The token in a call's metadata, or in a request's headers.
 
     Raises:
         UnauthenticatedError: There is none, or not exactly one.

@@ -12,7 +12,7 @@ from foretell.server.security import SecurityOptions
 
 
 @dataclass(frozen=True, slots=True)
-class _Certificates:
+class _Contents:
     """Contents of the files, PEM."""
 
     cert: bytes
@@ -20,12 +20,66 @@ class _Certificates:
     client_ca: bytes | None
 
 
-def server_credentials(
-    security: SecurityOptions, *, check_every_s: float = 1.0
-) -> grpc.ServerCredentials | None:
-    """Make a server's credentials, or none where it talks in clear.
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What was read.
+
+    Attributes:
+        contents: Of the files.
+        context: Made of them; lets in clients without a certificate, and none with a bad one.
+    """
+
+    contents: _Contents
+    context: ssl.SSLContext
+
+
+class Certificates:
+    """What a server shows its clients, and whose clients it lets in.
 
     New connections get what the files hold now; those that exist keep what they have.
+
+    Attributes:
+        asks_clients: Clients must show certificates of their own.
+    """
+
+    def __init__(
+        self, cert: Path, key: Path, client_ca: Path | None, *, check_every_s: float
+    ) -> None:
+        """Read the files, whose names these are; see `read_certificates`."""
+        self.asks_clients = client_ca is not None
+        paths = [path for path in (cert, key, client_ca) if path is not None]
+        self._files = Reloaded(
+            paths, lambda: _read(cert, key, client_ca), check_every_s=check_every_s
+        )
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """For the next connection of HTTP; clients without certificates are let in."""
+        return self._files.get().context
+
+    def credentials(self) -> grpc.ServerCredentials:
+        """For gRPC, which asks for news by itself; clients need certificates where they must."""
+        last = self._files.get()
+
+        def changed() -> grpc.ServerCertificateConfiguration | None:
+            """Called by gRPC at every handshake; None leaves all as it is."""
+            nonlocal last
+            if (found := self._files.get()) is last:
+                return None
+            last = found
+            return _configuration(found.contents)
+
+        return grpc.dynamic_ssl_server_credentials(
+            _configuration(last.contents),
+            changed,
+            require_client_authentication=self.asks_clients,
+        )
+
+
+def read_certificates(
+    security: SecurityOptions, *, check_every_s: float = 1.0
+) -> Certificates | None:
+    """Read a server's certificates; None where it talks in clear.
 
     Args:
         security: Names the files.
@@ -34,34 +88,20 @@ def server_credentials(
     Raises:
         CertificateError: A file can't be read, or what it holds is not good.
     """
-    cert, key, client_ca = security.tls_cert, security.tls_key, security.tls_client_ca
-    if cert is None or key is None:
+    if security.tls_cert is None or security.tls_key is None:
         return None
-    paths = [path for path in (cert, key, client_ca) if path is not None]
-    files = Reloaded(paths, lambda: _read(cert, key, client_ca), check_every_s=check_every_s)
-
-    last = files.get()
-
-    def changed() -> grpc.ServerCertificateConfiguration | None:
-        """Called by gRPC at every handshake; None leaves all as it is."""
-        nonlocal last
-        if (found := files.get()) is last:
-            return None
-        last = found
-        return _configuration(found)
-
-    return grpc.dynamic_ssl_server_credentials(
-        _configuration(last), changed, require_client_authentication=client_ca is not None
+    return Certificates(
+        security.tls_cert, security.tls_key, security.tls_client_ca, check_every_s=check_every_s
     )
 
 
-def _configuration(found: _Certificates) -> grpc.ServerCertificateConfiguration:
+def _configuration(found: _Contents) -> grpc.ServerCertificateConfiguration:
     return grpc.ssl_server_certificate_configuration(
         [(found.key, found.cert)], root_certificates=found.client_ca
     )
 
 
-def _read(cert: Path, key: Path, client_ca: Path | None) -> _Certificates:
+def _read(cert: Path, key: Path, client_ca: Path | None) -> _Found:
     """Read the files and check them: gRPC would only fail at every connection."""
     found = _contents(cert, key, client_ca)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -81,12 +121,13 @@ def _read(cert: Path, key: Path, client_ca: Path | None) -> _Certificates:
                 f"{client_ca} holds no certificates ({_reason(error)}); give a PEM file of the "
                 "authorities whose clients are let in."
             ) from error
+        context.verify_mode = ssl.CERT_OPTIONAL
     if found != _contents(cert, key, client_ca):
         raise CertificateError(f"{cert} or a file beside it changed while it was read.")
-    return found
+    return _Found(found, context)
 
 
-def _contents(cert: Path, key: Path, client_ca: Path | None) -> _Certificates:
+def _contents(cert: Path, key: Path, client_ca: Path | None) -> _Contents:
     problems = []
     contents = []
     for path in (cert, key, client_ca):
@@ -96,7 +137,7 @@ def _contents(cert: Path, key: Path, client_ca: Path | None) -> _Certificates:
             problems.append(f"{path} can't be read: {error.strerror}.")
     if problems:
         raise CertificateError(problems)
-    return _Certificates(contents[0], contents[1], contents[2] or None)
+    return _Contents(contents[0], contents[1], contents[2] or None)
 
 
 def _reason(error: Exception) -> str:

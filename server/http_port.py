@@ -6,11 +6,12 @@ longer than a moment is written in a thread.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
-from foretell.server.errors import ListenError
+from foretell.server.errors import ForbiddenError, ListenError, UnauthenticatedError
+from foretell.server.http_guard import CHALLENGES, HttpGuard
 from foretell.server.listen import check_address, split_address
 
 _log = logging.getLogger(__name__)
@@ -29,12 +30,14 @@ class Page:
         content_type: What they are.
         status: HTTP's.
         headers: Further ones.
+        challenges: How to ask again, of one that was refused for want of a token.
     """
 
     body: bytes
     content_type: str = "text/plain; charset=utf-8"
     status: HTTPStatus = HTTPStatus.OK
     headers: Mapping[str, str] = field(default_factory=dict)
+    challenges: Sequence[str] = ()
 
 
 class HttpPort:
@@ -44,15 +47,22 @@ class HttpPort:
         address: HOST:PORT, once started with the port as bound.
     """
 
-    def __init__(self, address: str, routes: Mapping[str, Callable[[], Page]]) -> None:
+    def __init__(
+        self,
+        address: str,
+        routes: Mapping[str, Callable[[], Page]],
+        guard: HttpGuard | None = None,
+    ) -> None:
         """Note what to do.
 
         Args:
             address: HOST:PORT; port 0 takes a free one.
             routes: Makes the page of each path; called in a thread.
+            guard: Who may look; None lets everybody look, in clear.
         """
         self.address = address
         self._routes = routes
+        self._guard = guard
         self._server: asyncio.Server | None = None
         self._callers = 0
 
@@ -85,6 +95,9 @@ class HttpPort:
         try:
             if self._callers <= _MOST_CALLERS:
                 async with asyncio.timeout(_TIMEOUT_S):
+                    context = None if self._guard is None else self._guard.context
+                    if context is not None:
+                        await writer.start_tls(context)
                     await self._answer_one(reader, writer)
         except (OSError, TimeoutError, asyncio.IncompleteReadError):
             pass  # the caller went away, or is too slow
@@ -96,17 +109,32 @@ class HttpPort:
         method = ""
         try:
             head = await reader.readuntil(b"\r\n\r\n")
-            method, path, _ = head.split(b"\r\n", 1)[0].decode("ascii").split(" ")
+            line, *lines = head.decode("latin-1").split("\r\n")
+            method, path, _ = line.encode("latin-1").decode("ascii").split(" ")
+            path, headers = path.partition("?")[0], _headers(lines)
         except asyncio.LimitOverrunError:
             page = _plain("the request's head is too large", HTTPStatus.BAD_REQUEST)
         except ValueError:
             page = _plain("this is no HTTP request", HTTPStatus.BAD_REQUEST)
         else:
-            page = await self._page(method, path.partition("?")[0])
+            has_certificate = bool(writer.get_extra_info("peercert"))
+            page = self._refusal(path, headers, has_certificate) or await self._page(method, path)
         writer.write(_head(page))
         if method != "HEAD":
             writer.write(page.body)
         await writer.drain()
+
+    def _refusal(
+        self, path: str, headers: Sequence[tuple[str, str]], has_certificate: bool
+    ) -> Page | None:
+        try:
+            if self._guard is not None:
+                self._guard.check(path, headers, has_certificate=has_certificate)
+        except UnauthenticatedError as error:
+            return _plain(str(error), HTTPStatus.UNAUTHORIZED, challenges=CHALLENGES)
+        except ForbiddenError as error:
+            return _plain(str(error), HTTPStatus.FORBIDDEN)
+        return None
 
     async def _page(self, method: str, path: str) -> Page:
         if method not in _METHODS:
@@ -123,8 +151,19 @@ class HttpPort:
             return _plain("a fault of the server's own", HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
-def _plain(text: str, status: HTTPStatus, headers: Mapping[str, str] | None = None) -> Page:
-    return Page(f"{text}\n".encode(), status=status, headers=headers or {})
+def _headers(lines: Sequence[str]) -> list[tuple[str, str]]:
+    """Headers by their names in small letters; one that occurs twice is there twice."""
+    parted = [line.partition(":") for line in lines if line]
+    return [(name.strip().lower(), value.strip()) for name, _, value in parted]
+
+
+def _plain(
+    text: str,
+    status: HTTPStatus,
+    headers: Mapping[str, str] | None = None,
+    challenges: Sequence[str] = (),
+) -> Page:
+    return Page(f"{text}\n".encode(), status=status, headers=headers or {}, challenges=challenges)
 
 
 def _head(page: Page) -> bytes:
@@ -138,4 +177,5 @@ def _head(page: Page) -> bytes:
     }
     lines = [f"HTTP/1.1 {page.status.value} {page.status.phrase}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
+    lines += [f"WWW-Authenticate: {challenge}" for challenge in page.challenges]
     return "\r\n".join([*lines, "", ""]).encode("latin-1")

@@ -131,7 +131,7 @@ async def _serve(
         )
     _log.info("listening on %s", application.address)
     if application.status is not None:
-        _log.info("status page and metrics at http://%s", application.status.address)
+        _log.info("status page and metrics at %s", application.status.url)
     for door in open_doors(options.listen, options.security, options.metrics):
         _log.warning("%s", door)
     if on_listening is not None:

@@ -24,6 +24,7 @@ class SecurityOptions:
             without a certificate.
         tokens: File of bearer tokens, see `foretell.server.tokens`; None asks for none.
         health_needs_token: Whether health, too, is told only to callers with a token.
+        metrics_open: The HTTP port talks in clear and asks for no token, whatever gRPC does.
     """
 
     tls_cert: Path | None = None
@@ -31,6 +32,7 @@ class SecurityOptions:
     tls_client_ca: Path | None = None
     tokens: Path | None = None
     health_needs_token: bool = False
+    metrics_open: bool = False
 
     def __post_init__(self) -> None:
         problems = []
@@ -51,7 +53,7 @@ def open_doors(listen: str, security: SecurityOptions, metrics: str = "") -> lis
     Args:
         listen: Where it listens.
         security: How it is protected.
-        metrics: Where its HTTP port is, which nothing protects; empty for none.
+        metrics: Where its HTTP port is; empty for none.
 
     Returns:
         A sentence for each thing that may be no intention; none for a server of this machine alone.
@@ -59,10 +61,17 @@ def open_doors(listen: str, security: SecurityOptions, metrics: str = "") -> lis
     doors = []
     is_secured = security.tokens is not None or security.tls_client_ca is not None
     if is_secured and metrics and not _is_local(split_address(metrics)[0]):
-        doors.append(
-            f"http://{metrics} asks for no token and no certificate: whoever reaches it can read "
-            "the names of models and the metrics; give --metrics 127.0.0.1:8002, or none."
-        )
+        if security.metrics_open:
+            doors.append(
+                f"http://{metrics} asks for no token and no certificate: whoever reaches it can "
+                "read the names of models and the metrics; leave --metrics-open out, or give "
+                "--metrics 127.0.0.1:8002."
+            )
+        elif security.tls_cert is None:
+            doors.append(
+                f"http://{metrics} takes tokens in clear: whoever is on the way can read them; "
+                "give --tls-cert and --tls-key, or --metrics 127.0.0.1:8002."
+            )
     if is_unix(listen) or _is_local(split_address(listen)[0]):
         return doors
     if security.tls_cert is None:

@@ -14,7 +14,7 @@ from foretell.data.errors import OptionError
 from foretell.data.options import MAX_HORIZON
 from foretell.data.translation import LARGEST_BEAM
 from foretell.server.application import Ending
-from foretell.server.certificates import server_credentials
+from foretell.server.certificates import read_certificates
 from foretell.server.listen import check_address
 from foretell.server.loading import load_warm
 from foretell.server.logs import LogCalls, LogFormat, log_to_stderr
@@ -159,7 +159,7 @@ def _serve_alone(
     listen: Listen,
     on_listening: Callable[[str], None] | None,
 ) -> Ending:
-    server_credentials(options.security)  # before a load that may take long, and so the next
+    read_certificates(options.security)  # before a load that may take long, and so the next
     if options.security.tokens is not None:
         read_tokens(options.security.tokens)
     repository = Repository.load(models.path, models.load, control=models.control)

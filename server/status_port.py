@@ -6,6 +6,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 
 from foretell.server.errors import ListenError
+from foretell.server.http_guard import HttpGuard
 from foretell.server.http_port import HttpPort, Page
 from foretell.server.listen import check_address, is_unix, split_address
 from foretell.server.metrics import CONTENT_TYPE, Metrics
@@ -16,6 +17,8 @@ from foretell.server.status_page import ServerStatus, write_fragment, write_json
 
 OFF = "none"
 NEXT = "next"
+HEALTH = ("/healthz", "/livez")
+"""Pages for probes, which have no tokens."""
 _LARGEST_PORT = 65_535
 
 
@@ -68,6 +71,8 @@ class StatusPort:
         observer: Observer,
         read_states: ReadStates,
         is_serving: Callable[[], bool],
+        *,
+        guard: HttpGuard | None = None,
     ) -> None:
         """Note what to serve.
 
@@ -76,7 +81,9 @@ class StatusPort:
             observer: Whose counts.
             read_states: The versions that there are.
             is_serving: Whether new calls are taken.
+            guard: Who may look; None lets everybody look, in clear.
         """
+        self._scheme = "http" if guard is None or guard.context is None else "https"
         self._recent = Recent(observer, read_states)
         self._is_serving = is_serving
         self._grpc_address = ""
@@ -93,12 +100,18 @@ class StatusPort:
                 "/status": lambda: write_fragment(self._status()),
                 "/status.json": lambda: write_json(self._status()),
             },
+            guard,
         )
 
     @property
     def address(self) -> str:
         """HOST:PORT, as bound once started."""
         return self._port.address
+
+    @property
+    def url(self) -> str:
+        """Where a browser finds it."""
+        return f"{self._scheme}://{self.address}"
 
     async def start(self, grpc_address: str, *, shared: bool = False) -> None:
         """Listen.

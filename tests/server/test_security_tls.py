@@ -15,7 +15,7 @@ from foretell.protos.v1.models_pb2 import ListModelsRequest
 from foretell.protos.v1.models_pb2_grpc import ModelsStub
 from foretell.server import application
 from foretell.server.background import serve_in_background
-from foretell.server.certificates import server_credentials
+from foretell.server.certificates import read_certificates
 from foretell.server.errors import CertificateError, ListenError
 from foretell.server.listen import check_address
 from foretell.server.options import ServerOptions
@@ -99,18 +99,13 @@ def test_mutual_tls_lets_in_those_with_a_certificate_alone(
         assert_no_connection(address, trusting(authority, stranger))
 
 
-def credentials_at(server, client_ca=None):
-    security = SecurityOptions(tls_cert=server.cert, tls_key=server.key, tls_client_ca=client_ca)
-    return server_credentials(security, check_every_s=0)
-
-
 @pytest.fixture
 def impatient(monkeypatch):
     """Servers look at their files at every connection, not at most once a second."""
     monkeypatch.setattr(
         application,
-        "server_credentials",
-        lambda security: server_credentials(security, check_every_s=0),
+        "read_certificates",
+        lambda security: read_certificates(security, check_every_s=0),
     )
 
 
@@ -200,7 +195,7 @@ def test_what_is_no_certificate_is_told_before_a_server_starts(authority, tmp_pa
     for cert, key, client_ca, problem in cases:
         security = SecurityOptions(tls_cert=cert, tls_key=key, tls_client_ca=client_ca)
         with pytest.raises(CertificateError, match=problem) as caught:
-            server_credentials(security)
+            read_certificates(security)
         assert "PRIVATE" not in str(caught.value)
 
 
@@ -214,7 +209,7 @@ def test_an_encrypted_key_is_refused_and_never_asked_for(authority, tmp_path):
         capture_output=True,
     )
     with pytest.raises(CertificateError, match="without a pass phrase"):
-        server_credentials(SecurityOptions(tls_cert=server.cert, tls_key=locked))
+        read_certificates(SecurityOptions(tls_cert=server.cert, tls_key=locked))
 
 
 def test_tokens_and_tls_go_together(serve, authority, tmp_path):
@@ -291,6 +286,10 @@ def test_what_stands_open_is_told(listen, tmp_path):
     assert open_doors(listen, SecurityOptions(**secured, tokens=tmp_path)) == []
     assert open_doors(listen, SecurityOptions(**secured, tls_client_ca=tmp_path)) == []
     guarded = SecurityOptions(**secured, tokens=tmp_path)
-    (metrics,) = open_doors(listen, guarded, "0.0.0.0:8002")
+    assert open_doors(listen, guarded, "0.0.0.0:8002") == []
+    left_open = SecurityOptions(**secured, tokens=tmp_path, metrics_open=True)
+    (metrics,) = open_doors(listen, left_open, "0.0.0.0:8002")
     assert "asks for no token" in metrics
-    assert open_doors(listen, guarded, "127.0.0.1:8002") == []
+    assert open_doors(listen, left_open, "127.0.0.1:8002") == []
+    (clear,) = open_doors("127.0.0.1:8001", SecurityOptions(tokens=tmp_path), "0.0.0.0:8002")
+    assert "takes tokens in clear" in clear
