@@ -123,9 +123,10 @@ def test_a_callers_trace_stands_in_its_lines(
 
 @pytest.mark.parametrize("how", ["cancelled", "too late"])
 def test_callers_that_leave_are_told_apart(serving, make_forecaster, make_request, lines, how):
-    forecaster = make_forecaster(delay_s=0.5)
+    forecaster = make_forecaster(delay_s=1.0)
     with serving(demand=forecaster) as channel:
-        timeout_s = 0.2 if how == "too late" else None
+        grpc.channel_ready_future(channel).result(60)  # the call must get there in its time
+        timeout_s = 0.7 if how == "too late" else None
         call = ForecasterStub(channel).Forecast.future(
             make_request({"a": [1, 2]}), timeout=timeout_s
         )
