@@ -19,17 +19,20 @@ _VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5
 def count_fields(content: bytes, message: Descriptor, most: int) -> int:
     """Count the fields of a message and of all messages within it; repeated ones count each time.
 
+    What looks like a message and is malformed ends its own count, not that of the others: it may
+    lie in a group that the parser doesn't know, and passes over.
+
     Args:
-        content: On the wire; where it is malformed the count ends, and the parser will say so.
+        content: On the wire; where it is malformed the parser will say so.
         message: What it should be.
         most: Where counting may end, one above it.
     """
     count = 0
     waiting = [(0, len(content), message)]
-    try:
-        while waiting and count <= most:
-            at, end, kind = waiting.pop()
-            nested = _nested(kind)
+    while waiting and count <= most:
+        at, end, kind = waiting.pop()
+        nested = _nested(kind)
+        try:
             while at < end and count <= most:
                 count += 1
                 tag, at = _varint(content, at)
@@ -37,7 +40,7 @@ def count_fields(content: bytes, message: Descriptor, most: int) -> int:
                 if wire == _DELIMITED:
                     size, at = _varint(content, at)
                     if size > end - at:
-                        return count
+                        break
                     inner = nested.get(tag >> 3)
                     if inner is not None:
                         waiting.append((at, at + size, inner))
@@ -46,8 +49,8 @@ def count_fields(content: bytes, message: Descriptor, most: int) -> int:
                     _, at = _varint(content, at)
                 else:  # a group's two ends have no content of their own
                     at += {_FIXED64: 8, _FIXED32: 4}.get(wire, 0)
-    except (IndexError, ValueError):
-        pass
+        except (IndexError, ValueError):
+            continue
     return count
 
 

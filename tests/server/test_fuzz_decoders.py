@@ -185,6 +185,18 @@ def test_fields_are_counted_as_the_parser_would_find_them(kind, data):
     assert count_fields(message.SerializeToString(), kind.DESCRIPTOR, 10**9) == fields_of(message)
 
 
+@pytest.mark.parametrize(
+    "hidden", [b"\x42\x0b" + b"\xff" * 11, b"\x42\x02\x3a\x05", b"\x42\x01\x80"]
+)
+def test_what_the_parser_passes_over_hides_nothing(hidden):
+    """Bytes in a group that no message has are no message, and the parser reads on behind them."""
+    history = b"\x3a\x00" * 1000
+    content = b"\x3a\xd0\x0f" + history + b"\x9b\x06" + hidden + b"\x9c\x06"
+    request = forecaster_pb2.ForecastRequest.FromString(content)
+    assert len(request.history.covariates) == 1000
+    assert count_fields(content, request.DESCRIPTOR, 10**9) > 1000
+
+
 @settings(max_examples=200)
 @given(content=st.binary(max_size=300), most=st.integers(0, 50))
 def test_counting_ends_whatever_the_bytes(content, most):
