@@ -51,7 +51,7 @@ _LONG_S = 120.0  # nothing takes so long, except on a machine that does much els
 
 
 class ServerProcess:
-    """A server that was started; kill it, or let it end, in a `with` block.
+    """A server of fake models that was started; kill it, or let it end, in a `with` block.
 
     Attributes:
         log: What it has written so far.
@@ -70,9 +70,12 @@ class ServerProcess:
             **options,
         }
         command = [sys.executable, "-c", PROGRAM, str(FAKE), str(models), json.dumps(options)]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        self._start(command, options.get("workers", 1))
+
+    def _start(self, command, workers=1, **how):
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **how)
         self.log = ""
-        self._workers = options.get("workers", 1)
+        self._workers = workers
         self.address = None
         self._lines = queue.SimpleQueue()
         self._reader = threading.Thread(target=self._read)
@@ -120,6 +123,21 @@ class ServerProcess:
         for line in self.process.stderr:
             self._lines.put(line)
         self._lines.put(None)
+
+
+class CommandProcess(ServerProcess):
+    """`foretell serve` with real models, as a shell starts it.
+
+    Args:
+        models: A folder of models, or one's.
+        flags: As they are typed.
+        how: For `subprocess.Popen`.
+    """
+
+    def __init__(self, models, *flags, **how):
+        serve = [sys.executable, "-m", "foretell.cli.main", "serve", str(models)]
+        places = ["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]
+        self._start([*serve, *places, *map(str, flags)], **how)
 
 
 def watch_health(channel, service=""):
