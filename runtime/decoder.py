@@ -93,8 +93,7 @@ class OnnxDecoder:
         self.spec = spec
         self.vocab_size = spec.vocab_size
         self.has_attention = spec.has_attention
-        self._encoder = Session(bundle, ENCODER_FILE, device=device, threads=threads)
-        self.session = Session(bundle, DECODER_FILE, device=device, threads=threads)
+        self._encoder, self.session = _open_both(bundle, device, threads)
         self.sessions = {"encoder": self._encoder, "decoder": self.session}
         self._stop: Stop | None = None
         self._presents = {
@@ -183,3 +182,14 @@ class OnnxDecoder:
             name: hold(x, provider) if isinstance(x, np.ndarray) and x.size else x
             for name, x in arrays.items()
         }
+
+
+def _open_both(bundle: Bundle, device: str, threads: int | None) -> tuple[Session, Session]:
+    """Open both graphs in one place: what one holds on a device the other can't take elsewhere."""
+    encoder, decoder = (
+        Session(bundle, graph, device=device, threads=threads)
+        for graph in (ENCODER_FILE, DECODER_FILE)
+    )
+    if encoder.provider != decoder.provider:  # "auto", and the GPU had room for one alone
+        return _open_both(bundle, "cpu", threads)
+    return encoder, decoder

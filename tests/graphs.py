@@ -51,19 +51,23 @@ CONFIGS: dict[str, TranslatorConfig] = {
 
 
 def build(name: str, target: Path) -> None:
-    """Export one of the models, with weights that are far from their first ones."""
+    """Export one of the models."""
+    export(CONFIGS[name], target, seed=sorted(CONFIGS).index(name))
+
+
+def export(config: TranslatorConfig, target: Path, *, seed: int, noise: float = 0.2) -> None:
+    """Export a model with weights that are far from their first ones."""
     import torch
 
-    from foretell.data.bundle import Manifest, write_bundle
+    from foretell.data.bundle import Manifest, TranslatorSpec, write_bundle
     from foretell.export.translator import export_translator
-    from foretell.model.fit_translator import translator_spec
     from foretell.model.run import WEIGHTS_FILE, make_translator, save_weights
 
-    torch.manual_seed(sorted(CONFIGS).index(name))
-    model = make_translator(CONFIGS[name]).train()
+    torch.manual_seed(seed)
+    model = make_translator(config).train()
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter), alpha=0.2)
+            parameter.add_(torch.randn_like(parameter), alpha=noise)
 
     def fill(folder: Path) -> Manifest:
         save_weights(folder / WEIGHTS_FILE, model)
@@ -71,7 +75,13 @@ def build(name: str, target: Path) -> None:
             kind="translator",
             precision="fp32",
             config=model.config.to_json(),
-            translator=translator_spec(model),
+            translator=TranslatorSpec(
+                arch="recurrent" if isinstance(config, RecurrentConfig) else "transformer",
+                vocab_size=config.vocab_size,
+                max_source_length=config.max_source_length,
+                max_target_length=config.max_target_length,
+                has_attention=model.has_attention,
+            ),
             graphs=export_translator(model, folder),
             training={},
             tool_versions={},
