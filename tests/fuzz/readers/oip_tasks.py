@@ -1,0 +1,138 @@
+"""Whole tasks and bare graphs over the Open Inference Protocol; the first byte says which.
+
+What comes behind it is a request of a model that needs no weights, since nothing is computed.
+"""
+
+from contextlib import suppress
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from foretell.data.bundle import ForecasterSpec, GraphSpec, Manifest, TensorSpec, TranslatorSpec
+from foretell.protos.inference import inference_pb2 as wire
+from foretell.server.errors import MessageSizeError, RequestError
+from foretell.server.inference_forecasts import ForecastInference
+from foretell.server.inference_graphs import GraphInference
+from foretell.server.inference_parameters import read_parameters
+from foretell.server.inference_tensors import read_inputs
+from foretell.server.inference_translations import TranslationInference
+from foretell.server.options import ServerOptions
+from foretell.server.served import Model
+
+LIMITS = ServerOptions(max_series=50, max_steps=500, max_characters=2000)
+FORECASTER = Manifest(
+    kind="forecaster",
+    precision="fp32",
+    config={},
+    forecaster=ForecasterSpec(
+        context_length=64,
+        patch_length=8,
+        horizon=16,
+        frequency="any",
+        season_length=1,
+        quantile_levels=(0.1, 0.5, 0.9),
+        future_covariates=("promo",),
+        past_covariates=("visits",),
+        static=("size",),
+    ),
+    graphs=(
+        GraphSpec(
+            "forecaster.onnx",
+            18,
+            (
+                TensorSpec("context", "float64", ("batch", "context_len")),
+                TensorSpec("horizon_placeholder", "float64", ("batch", "horizon")),
+            ),
+            (TensorSpec("quantiles", "float64", ("batch", "horizon", 3)),),
+        ),
+    ),
+    training={},
+    tool_versions={},
+)
+TRANSLATOR = Manifest(
+    kind="translator",
+    precision="fp32",
+    config={},
+    translator=TranslatorSpec(
+        arch="transformer",
+        vocab_size=100,
+        max_source_length=50,
+        max_target_length=60,
+        src_language="en",
+        tgt_language="de",
+        has_attention=True,
+    ),
+    graphs=(
+        GraphSpec(
+            "decoder.onnx",
+            18,
+            (
+                TensorSpec("tokens", "int64", ("batch", "beams")),
+                TensorSpec("scores", "float32", ("batch", "beams")),
+                TensorSpec("parents", "int64", ("batch", "beams")),
+                TensorSpec("positions", "int64", ("batch",)),
+                TensorSpec("num_candidates", "int64", (1,)),
+                TensorSpec("src_mask", "bool", ("batch", "src_len")),
+                TensorSpec("past_0", "float32", ("batch", 2, "past_len", 8)),
+            ),
+            (
+                TensorSpec("candidates", "int64", ("batch", "num_candidates")),
+                TensorSpec("present_0", "float32", ("batch", 2, "present_len", 8)),
+            ),
+        ),
+    ),
+    training={},
+    tool_versions={},
+)
+
+
+class Nothing:
+    """Says what it is, and computes nothing."""
+
+    provider, threads = "NoExecutionProvider", 1
+    plan_forecast = forecast_rows = plan_translations = plan_scores = translate_stream = None
+    translate = score = run_graph = None
+
+    def __init__(self, manifest):
+        self.manifest = manifest
+
+
+DEMAND, ENDE = (Model(name, 1, Nothing(of)) for name, of in (("d", FORECASTER), ("e", TRANSLATOR)))
+INFERENCES = (
+    ForecastInference(DEMAND, LIMITS),
+    TranslationInference(ENDE, LIMITS),
+    GraphInference(DEMAND, "forecaster", LIMITS),
+    GraphInference(ENDE, "decoder", LIMITS),
+)
+SIZES = {"batch": 2, "context_len": 5, "horizon": 3, "beams": 2, "src_len": 4, "past_len": 1}
+
+
+def seeds():
+    """A good request of each, of ones."""
+    yield b""
+    for kind, inference in enumerate(INFERENCES):
+        request = wire.ModelInferRequest(model_name=inference.signature.model)
+        for tensor in inference.signature.inputs:
+            shape = [SIZES.get(axis, axis) for axis in tensor.axes]
+            if tensor.datatype == "BYTES":
+                shape, content = [2], b"\3\0\0\0one\4\0\0\0zwei"
+            else:
+                dtype = {"FP64": "f8", "FP32": "f4", "INT64": "i8", "BOOL": "?"}[tensor.datatype]
+                content = np.ones(shape, dtype).tobytes()
+            request.inputs.add(name=tensor.name, datatype=tensor.datatype, shape=shape)
+            request.raw_input_contents.append(content)
+        yield bytes([kind]) + request.SerializeToString()
+        if kind == 0:
+            request.parameters["quantile_levels"].string_param = "0.1,0.5"
+            request.parameters["horizon"].int64_param = 3
+            request.parameters["timeout"].int64_param = 10
+            yield bytes([kind]) + request.SerializeToString()
+
+
+def read(data):
+    """Read it or refuse it."""
+    inference = INFERENCES[data[0] % len(INFERENCES) if data else 0]
+    with suppress(DecodeError, RequestError, MessageSizeError):
+        request = wire.ModelInferRequest.FromString(data[1:])
+        parameters = read_parameters(request, inference.signature.parameters)
+        inference.read(read_inputs(request, inference.signature), parameters.own)
