@@ -4,6 +4,7 @@ import os
 import re
 import runpy
 import signal
+import threading
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from foretell.data.errors import OptionError
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
 from foretell.server.repository import ModelControl
 from foretell.server.serve import serve
+from foretell.server.workers import Supervisor
 
 PROCESSES = runpy.run_path(str(Path(__file__).with_name("server_process.py")))
 ServerProcess, wait_for_health = PROCESSES["ServerProcess"], PROCESSES["wait_for_health"]
@@ -132,3 +134,16 @@ def test_workers_are_refused_where_they_can_not_be(models):
         serve(models, workers=2, model_control=ModelControl(mode="explicit"))
     with pytest.raises(OptionError, match="processes can't share unix:"):
         serve(models, "unix:/tmp/foretell.sock", workers=2)
+
+
+def test_a_process_with_threads_is_never_forked():
+    """gRPC and onnxruntime hang or crash in a child of a process that has used them."""
+    over = threading.Event()
+    thread = threading.Thread(target=over.wait)
+    thread.start()
+    try:
+        with pytest.raises(OptionError, match="a process with threads can't be forked safely"):
+            Supervisor(2, lambda *_: 0, 1.0)
+    finally:
+        over.set()
+        thread.join()

@@ -145,3 +145,22 @@ def test_a_message_above_its_limit_is_refused_and_the_connection_lives(
             assert "larger than max" in caught.value.details()
         good = make_request({"a": np.zeros(1000)}, raw=True)
         assert stub.Forecast(good, compression=compression).horizon == 3
+
+
+def test_clients_may_ping_every_ten_seconds(serving, make_forecaster, monkeypatch):
+    """gRPC by itself hangs up on them after half a minute (too_many_pings), calls or none.
+
+    That takes too long to be waited for here, so this looks at what gRPC is told.
+    """
+    made = grpc.aio.server
+    told = {}
+
+    def make(**arguments):
+        told.update(arguments["options"])
+        return made(**arguments)
+
+    monkeypatch.setattr(grpc.aio, "server", make)
+    with serving(demand=make_forecaster()):
+        pass
+    assert told["grpc.http2.min_ping_interval_without_data_ms"] <= 10_000
+    assert told["grpc.keepalive_permit_without_calls"] == 1
