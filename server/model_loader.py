@@ -1,13 +1,15 @@
 """Loads versions of models from their folder, beside what serves, and lets the good ones serve.
 
 A version that can't be loaded never takes over: it is noted with its reason, and looked at again
-when its files change. While they still change it is being copied, and no fault of anybody.
+when its files change. While they still change it is being copied, and no fault of anybody. Where
+the device is at fault, which may have no memory left just now, it is tried again by and by.
 """
 
 import logging
 import os
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from foretell.data.errors import BundleError, ForetellError, ModelNotFoundError
@@ -22,7 +24,27 @@ Load = Callable[[Path], ServedForecaster | ServedTranslator]
 _Version = tuple[str, int]
 
 _log = logging.getLogger(__name__)
+_FIRST_WAIT_S, _MOST_WAIT_S = 30.0, 600.0
 _MOST_REASON = 2000  # characters; a list of models must stay a message
+
+
+@dataclass(frozen=True, slots=True)
+class _Postponed:
+    """A version that is to be tried again.
+
+    Attributes:
+        fingerprint: Of its files when it was tried.
+        until: When, on the loader's clock.
+        wait_s: How long that was.
+    """
+
+    fingerprint: Fingerprint
+    until: float
+    wait_s: float
+
+    def holds(self, fingerprint: Fingerprint, now: float) -> bool:
+        """Whether it is too early, and nothing has changed."""
+        return self.fingerprint == fingerprint and now < self.until
 
 
 class ModelLoader:
@@ -33,10 +55,16 @@ class ModelLoader:
         load: Loads one bundle.
         models: Where versions serve.
         pins: Versions by name, in place of the newest good one.
+        clock: Seconds, for waiting.
     """
 
     def __init__(
-        self, path: Path, load: Load, models: ServedModels, pins: Mapping[str, int]
+        self,
+        path: Path,
+        load: Load,
+        models: ServedModels,
+        pins: Mapping[str, int],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._path = path
         self._load = load
@@ -45,8 +73,10 @@ class ModelLoader:
         self._loaded: dict[_Version, Fingerprint] = {}
         self._failed: dict[_Version, Fingerprint] = {}
         self._unsettled: dict[_Version, Fingerprint] = {}
+        self._postponed: dict[_Version, _Postponed] = {}
         self._missing: set[str] = set()
         self._complaint = ""
+        self._clock = clock
 
     def load_all(self) -> None:
         """Load the newest good version of each model.
@@ -62,7 +92,7 @@ class ModelLoader:
         self._check_pins(found)
         for name, versions in sorted(found.items()):
             for version in self._candidates(name, versions):
-                if self._try(name, version, versions[version], is_settled=True):
+                if self._try(name, version, versions[version], is_settled=True, is_start=True):
                     break
 
     def look(self) -> None:
@@ -78,8 +108,7 @@ class ModelLoader:
         self._complain(" ".join(bad_names(found)))
         found = {name: of for name, of in found.items() if not bad_names([name])}
         for name, version in self._known() - {(n, v) for n, of in found.items() for v in of}:
-            self._failed.pop((name, version), None)
-            self._unsettled.pop((name, version), None)
+            self._forget_trials((name, version))
             self._models.forget(name, version)
         missing = self._models.models.keys() - found.keys()
         for name in missing & self._missing:  # not there twice: it was not just being exchanged
@@ -130,6 +159,9 @@ class ModelLoader:
                 return
             if self._failed.get((name, version)) == fingerprint:
                 continue
+            postponed = self._postponed.get((name, version))
+            if postponed is not None and postponed.holds(fingerprint, self._clock()):
+                continue
             is_settled = self._unsettled.get((name, version)) == fingerprint
             if self._try(name, version, versions[version], is_settled=is_settled):
                 return
@@ -147,8 +179,14 @@ class ModelLoader:
             and self._loaded.get((name, version)) == fingerprint
         )
 
-    def _try(self, name: str, version: int, bundle: Path, *, is_settled: bool) -> bool:
-        """Load one version and let it serve; whether that went well."""
+    def _try(
+        self, name: str, version: int, bundle: Path, *, is_settled: bool, is_start: bool = False
+    ) -> bool:
+        """Load one version and let it serve; whether that went well.
+
+        Raises:
+            ForetellError: At the start, where it isn't the bundle that is at fault.
+        """
         key = (name, version)
         fingerprint = take_fingerprint(bundle)
         self._models.note(VersionStatus(name, version, State.LOADING))
@@ -165,22 +203,40 @@ class ModelLoader:
                 return False
             told = _printable(str(error))
             _log.error("model=%s version=%d is not served: %s", name, version, told)
-        except ForetellError:
-            self._models.forget(name, version)
-            raise
+        except ForetellError as error:
+            if is_start:
+                self._models.forget(name, version)
+                raise
+            reason = _without_paths(error, bundle, f"{name}/{version}")
+            self._postpone(key, fingerprint, reason)
+            self._models.note(VersionStatus(name, version, State.FAILED, reason))
+            return False
         except Exception:  # a fault of ours in one bundle must not stop the others
             reason = "a fault of the server's own; its log tells more."
             _log.exception("model=%s version=%d is not served", name, version)
         else:
             self._loaded[key] = fingerprint
-            self._failed.pop(key, None)
-            self._unsettled.pop(key, None)
+            self._forget_trials(key)
             self._models.put(Model(name, version, served), time.monotonic() - start)
             return True
+        self._forget_trials(key)
         self._failed[key] = fingerprint
-        self._unsettled.pop(key, None)
         self._models.note(VersionStatus(name, version, State.FAILED, reason))
         return False
+
+    def _postpone(self, key: _Version, fingerprint: Fingerprint, reason: str) -> None:
+        """Try a version again later, and later and later: it may cost minutes each time."""
+        before = self._postponed.get(key)
+        wait_s = _FIRST_WAIT_S
+        if before is not None and before.fingerprint == fingerprint:
+            wait_s = min(2 * before.wait_s, _MOST_WAIT_S)
+        self._postponed[key] = _Postponed(fingerprint, self._clock() + wait_s, wait_s)
+        told = "model=%s version=%d is not served, and tried again in %.0f s: %s"
+        _log.error(told, *key, wait_s, reason)
+
+    def _forget_trials(self, key: _Version) -> None:
+        for trials in (self._failed, self._unsettled, self._postponed):
+            trials.pop(key, None)
 
     def _check_pins(self, found: Mapping[str, Mapping[int, Path]]) -> None:
         problems = [
@@ -216,7 +272,7 @@ def _absent(name: str, version: int, found: Mapping[str, Mapping[int, Path]]) ->
     return f"{what} is not in the folder of models; there are: {', '.join(there) or 'none'}."
 
 
-def _without_paths(error: BundleError, bundle: Path, name: str) -> str:
+def _without_paths(error: ForetellError, bundle: Path, name: str) -> str:
     """The reason for clients, who have no business with where the server keeps its models."""
     reason = " ".join(error.problems)
     for place in dict.fromkeys((str(bundle), os.path.realpath(bundle))):

@@ -8,7 +8,7 @@ import weakref
 
 import pytest
 
-from foretell.data.errors import BundleError, ModelNotFoundError, OptionError
+from foretell.data.errors import BundleError, DeviceError, ModelNotFoundError, OptionError
 from foretell.server.errors import ModelControlError, ModelLoadError, ModelNotReadyError
 from foretell.server.model_loader import ModelLoader
 from foretell.server.repository import ModelControl, Repository, State
@@ -108,6 +108,52 @@ def test_what_failed_is_not_tried_again_until_it_changes(folder, load):
     for _ in range(5):
         folder.loader.look()
     assert tried == ["2", "2"]
+
+
+def test_a_device_that_fails_later_leaves_the_others_and_is_asked_again(tmp_path, load, caplog):
+    """A GPU without memory for a second version must not keep other models from being followed."""
+    now, tried, is_full = [0.0], [], [True]
+
+    def on_device(path):
+        tried.append(path.name)
+        if is_full[0] and path.parent.name == "demand" and path.name != "1":
+            raise DeviceError(f"CUDA has no memory left for {path}.")
+        return load(path)
+
+    folder = Folder(tmp_path, load)
+    folder.loader = ModelLoader(tmp_path, on_device, folder.models, {}, lambda: now[0])
+    folder.write(1)
+    folder.loader.load_all()
+    folder.write(2)
+    folder.write(1, name="sales")
+    folder.loader.look()
+    assert folder.serving == {"demand": 1, "sales": 1}
+    assert folder.states[2] is State.FAILED
+    assert folder.reason(2) == "CUDA has no memory left for demand/2."
+    assert "tried again in 30 s" in caplog.text
+    for seconds, trials in ((29, 1), (31, 2), (60, 2), (92, 3), (10_000, 4), (10_239, 4)):
+        now[0] = seconds
+        folder.loader.look()
+        assert tried.count("2") == trials, seconds
+    is_full[0] = False
+    folder.write(2, "good")  # whatever has changed is tried at once
+    (tmp_path / "demand/2/more").touch()
+    folder.loader.look()
+    assert folder.serving == {"demand": 2, "sales": 1}
+
+
+def test_a_caller_is_told_of_a_device_that_fails(tmp_path, load):
+    def on_device(path):
+        raise DeviceError("CUDA has no memory left.")
+
+    folder = Folder(tmp_path, load)
+    folder.write(1)
+    folder.loader.load_all()
+    folder.write(2)
+    folder.loader._load = on_device
+    with pytest.raises(ModelLoadError, match=r"no memory left\. Version 1 goes on"):
+        folder.loader.load_named("demand", 2)
+    assert folder.serving == {"demand": 1}
 
 
 def test_a_fault_of_ours_is_no_news_of_its_text(folder, caplog):
