@@ -1,12 +1,16 @@
 """Real bundles behind the server: whole ones are served, damaged ones never."""
 
+import hashlib
+import json
 import shutil
+from dataclasses import replace
 from functools import partial
 
 import grpc
 import numpy as np
 import pytest
 
+from foretell.data.bundle import Manifest, read_bundle
 from foretell.data.errors import BundleError
 from foretell.protos.arrays import unpack_doubles
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
@@ -16,6 +20,7 @@ from foretell.protos.v1.translator_pb2 import TranslateRequest
 from foretell.protos.v1.translator_pb2_grpc import TranslatorStub
 from foretell.runtime import load
 from foretell.server.background import serve_in_background
+from foretell.server.loading import load_warm
 from foretell.server.repository import Repository
 
 load_on_cpu = partial(load, device="cpu", threads=1)
@@ -85,6 +90,33 @@ def test_a_good_older_version_serves_and_the_list_tells_why(models, make_request
     assert "forecaster.onnx is incomplete" in bad.reason
     assert str(models) not in bad.reason
     assert response.version == 1
+
+
+@pytest.mark.parametrize("bundle", ["bundle_path", "translator_bundle_path"])
+def test_a_version_that_answers_its_own_sample_otherwise_never_serves(bundle, request, tmp_path):
+    """So what serves has answered before anybody asks: warm, and rightly, on this very machine."""
+    for version in ("1", "2"):
+        shutil.copytree(request.getfixturevalue(bundle), tmp_path / "tiny" / version)
+    path = tmp_path / "tiny" / "2"
+    sample = path / "sample.json"
+    told = json.loads(sample.read_text())
+    answers = told if "quantiles" in told else told["searches"][0]["answers"][0]
+    name = "quantiles" if "quantiles" in told else "log_probs"
+    answers[name] = [number * 1.1 - 0.1 for number in answers[name]]
+    sample.write_text(json.dumps(told))
+    manifest = Manifest.from_json((path / "manifest.json").read_text())
+    entry = replace(
+        manifest.files["sample.json"],
+        sha256=hashlib.sha256(sample.read_bytes()).hexdigest(),
+        size_bytes=sample.stat().st_size,
+    )
+    files = {**manifest.files, "sample.json": entry}
+    (path / "manifest.json").write_text(replace(manifest, files=files).to_json())
+    read_bundle(path)  # every byte is as the manifest says; only the answer is wrong
+    repository = Repository.load(tmp_path, partial(load_warm, device="cpu", threads=1))
+    assert repository.models["tiny"].version == 1
+    (failure,) = repository.failures
+    assert "the answer to its own sample differs" in failure.reason
 
 
 def test_one_hostile_manifest_leaves_the_other_models_served(models):
