@@ -8,6 +8,9 @@ import pytest
 import typer
 
 from foretell.cli.main import app
+from foretell.server.metrics import Metrics
+from foretell.server.observing import Observer
+from foretell.server.repository import State
 
 ROOT = Path(__file__).parents[2]
 SERVER = ROOT / "server"
@@ -72,6 +75,21 @@ def test_flags_and_links_of_a_page_are_real(page):
     others = {"--tokens", "--revision"}  # of `foretell token`, and of `kubectl`
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text))
     assert not named - OPTIONS.keys() - others
+
+
+@pytest.mark.parametrize("page", ["README.md", "OPERATING.md"])
+def test_metrics_of_a_page_are_told_by_a_server(page):
+    """An alert on a number that nobody counts never comes."""
+    written = Metrics(Observer(), lambda: ()).write().decode()
+    known = set(re.findall(r"^# TYPE (\w+) ", written, re.M))
+    named = set(
+        re.findall(r"\b(?:nv|foretell|grpc_server)_\w+(?=[`{\[ ])", (SERVER / page).read_text())
+    )
+    named = {name for name in named if not name.endswith("_")}  # several in braces
+    assert len(named) > 5
+    assert not named - known - {f"{name}_total" for name in known}
+    states = set(re.findall(r'state="(\w+)"', (SERVER / page).read_text()))
+    assert states <= {state.value for state in State}
 
 
 def names_of(path):
