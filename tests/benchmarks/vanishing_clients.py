@@ -1,8 +1,8 @@
 """Clients in the middle of streams, to be killed: `python vanishing_clients.py ADDRESS COUNT`.
 
 Each has a connection of its own and has read the first answer of its stream. Of three, one has
-nothing more to ask but keeps its stream open, one has asked for far more translations than have come
-yet, and one as well, token by token. Prints "ready", and waits for its end.
+nothing more to ask but keeps its stream open, one has asked for far more translations than have
+come yet, and one as well, token by token. Prints "ready", and waits for its end.
 """
 
 import asyncio
