@@ -5,6 +5,7 @@ import random
 import runpy
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,12 +22,10 @@ def load(name):
     return module
 
 
-def damaged(seed, rng):
-    """Noise, or a seed with some of its bytes exchanged, doubled and cut."""
-    if rng.random() < 0.2:
-        return rng.randbytes(rng.randrange(100))
-    content = bytearray(seed)
-    for _ in range(rng.randrange(1, 6)):
+def damage(content, rng):
+    """Exchange, double and cut some bytes."""
+    content = bytearray(content)
+    for _ in range(rng.randrange(1, 4)):
         at = rng.randrange(len(content) + 1)
         piece = rng.choice(
             [b"", rng.randbytes(1), b"\xff\xff", b"\0", bytes(content[at : at + 20])]
@@ -35,12 +34,23 @@ def damaged(seed, rng):
     return bytes(content)
 
 
-@pytest.mark.parametrize("name", FUZZ["READERS"])
-def test_a_reader_takes_whatever_comes(name):
-    reader, rng = load(name), random.Random(name)
+def inputs(reader, rng):
+    """The seeds, and then noise, seeds with other bytes, and seeds with other fields."""
     seeds = list(reader.seeds())
     assert len(set(seeds)) > 2, "a fuzzer needs something to begin with"
-    for data in [*seeds, *(damaged(rng.choice(seeds), rng) for _ in range(INPUTS))]:
+    yield from seeds
+    change = partial(FUZZ["changed"], reader.parts, lambda content, _: damage(content, rng))
+    for _ in range(INPUTS):
+        data = rng.choice([*seeds, rng.randbytes(rng.randrange(100))])
+        for _ in range(rng.randrange(4)):
+            data = change(data, 20_000, rng.randrange(2**32))
+        yield data
+
+
+@pytest.mark.parametrize("name", FUZZ["READERS"])
+def test_a_reader_takes_whatever_comes(name):
+    reader = load(name)
+    for data in inputs(reader, random.Random(name)):
         reader.read(data)
 
 

@@ -71,6 +71,11 @@ def seeds():
             yield request(kind, zone, frequency, raw=raw).SerializeToString()
 
 
+def parts(data):
+    """What stands before the message, and the message."""
+    return b"", wire.ForecastRequest.FromString(data)
+
+
 def read(data):
     """Read it or refuse it."""
     with suppress(DecodeError, RequestError):

@@ -53,6 +53,13 @@ def seeds():
     yield b"\5" + TOKENS.read_bytes()
 
 
+def parts(data):
+    """What stands before the message, and the message, where it is one."""
+    if data[0] % len(KINDS):
+        raise DecodeError
+    return data[:1], wire.ModelInferRequest.FromString(data[1:])
+
+
 def read(data):
     """Read it or refuse it."""
     kind, content = (data[0] if data else 0) % len(KINDS), data[1:]

@@ -129,6 +129,11 @@ def seeds():
             yield bytes([kind]) + request.SerializeToString()
 
 
+def parts(data):
+    """What stands before the message, and the message."""
+    return data[:1], wire.ModelInferRequest.FromString(data[1:])
+
+
 def read(data):
     """Read it or refuse it."""
     inference = INFERENCES[data[0] % len(INFERENCES) if data else 0]

@@ -58,6 +58,11 @@ def seeds():
         yield request.SerializeToString()
 
 
+def parts(data):
+    """What stands before the message, and the message."""
+    return b"", wire.ModelInferRequest.FromString(data)
+
+
 def read(data):
     """Read them or refuse them; no more memory than bytes came."""
     with suppress(DecodeError, RequestError):

@@ -83,6 +83,12 @@ def seeds():
     yield b"\1" + request.SerializeToString()
 
 
+def parts(data):
+    """What stands before the message, and the message."""
+    kind = inference_pb2.ModelInferRequest if data[0] % 2 else wire.TranslateOptions
+    return data[:1], kind.FromString(data[1:])
+
+
 def read(data):
     """Read them or refuse them."""
     with suppress(DecodeError, RequestError, MessageSizeError):

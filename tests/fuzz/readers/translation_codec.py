@@ -30,6 +30,11 @@ def seeds():
         yield bytes([kind]) + message.SerializeToString()
 
 
+def parts(data):
+    """What stands before the message, and the message."""
+    return data[:1], KINDS[data[0] % len(KINDS)][0].FromString(data[1:])
+
+
 def read(data):
     """Read it or refuse it."""
     kind, reader = KINDS[data[0] % len(KINDS) if data else 0]

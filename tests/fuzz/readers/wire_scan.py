@@ -32,6 +32,11 @@ def seeds():
         yield bytes([kind]) + content + b"\x9b\x06" + content + b"\x9c\x06"
 
 
+def parts(data):
+    """What stands before the message, and the message."""
+    return data[:1], KINDS[data[0] % len(KINDS)].FromString(data[1:])
+
+
 def read(data):
     """Count, and never less than there is: what isn't counted costs memory that nobody checks."""
     kind = KINDS[data[0] % len(KINDS) if data else 0]
