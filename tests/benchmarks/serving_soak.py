@@ -5,32 +5,29 @@
 for `--seconds` lets `--callers` send a random mixture: forecasts, translations, token streams,
 calls of the Open Inference Protocol, calls that are left, late, wrong or too large. Every answer is
 compared with the known one, bit by bit, and every refusal with the status that is due. A process of
-its own asks for health ten times a second; memory is read every second. Prints tables, writes JSON
-with `--output`; exit code 1 if an answer was wrong or lost, or the log tells of a fault.
+its own asks for health ten times a second, and a bare gRPC server after each time: what that takes
+is the machine's doing, and no model's. Memory is read every second. Prints tables, writes JSON with
+`--output`; exit code 1 if an answer was wrong or lost, or the log tells of a fault.
 """
 
 import argparse
 import asyncio
 import json
-import multiprocessing
 import os
 import random
 import sys
 import tempfile
 import time
 from collections import Counter
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import grpc
 import numpy as np
-from grpc_health.v1 import health_pb2, health_pb2_grpc
+from health_caller import HealthCaller
 from known_answers import LOST, WRONG, Question, put, questions
 from live_server import LiveServer, connect, fill_models, tests_bundle
 from unwelcome_calls import LIMITS, large_calls, late_calls, left_calls, wrong_calls
 
-HEALTH_EVERY_S = 0.1
 HEALTH_AIM_MS = 50.0
 GROWTH_AIM = 0.05
 _SETTLED_S = 120.0  # by then all paths have been taken and all buffers are there
@@ -105,21 +102,15 @@ class Soak:
 
     async def run(self) -> dict[str, Any]:
         """Soak for as long as was asked; return what was found."""
-        ours, theirs = multiprocessing.get_context("spawn").Pipe()
-        health = multiprocessing.get_context("spawn").Process(
-            target=ask_health, args=(self._server.address, theirs)
-        )
-        health.start()
-        await asyncio.to_thread(ours.recv)  # it asks
+        health = HealthCaller(self._server.address)
+        await asyncio.to_thread(health.start)
         start = time.monotonic()
         watching = asyncio.create_task(self._watch(start))
         await asyncio.gather(
             *(self._call(number, start + self._seconds) for number in range(self._callers))
         )
         took_s = time.monotonic() - start
-        ours.send("enough")
-        latencies = await asyncio.to_thread(ours.recv)
-        health.join()
+        latencies, bare = await asyncio.to_thread(health.stop)
         await watching
         metrics = await self._settled_metrics()
         return {
@@ -133,6 +124,7 @@ class Soak:
             "what_was_wrong": dict(self._wrong),
             "call_ms": percentiles(self._latencies),
             "health_ms": percentiles(latencies),
+            "bare_ms": percentiles(bare),
             "health_calls": len(latencies),
             "health_above_aim": sum(one > HEALTH_AIM_MS / 1000 for one in latencies),
             "memory": growth(self._memory, self._seconds),
@@ -177,22 +169,6 @@ class Soak:
             await asyncio.sleep(0.2)
 
 
-def ask_health(address: str, told: Connection) -> None:
-    """Ask for health again and again, in a process that does nothing else; send the seconds."""
-    latencies = []
-    with grpc.insecure_channel(address) as channel:
-        stub = health_pb2_grpc.HealthStub(channel)
-        request = health_pb2.HealthCheckRequest()
-        stub.Check(request, wait_for_ready=True)  # the connection is there
-        told.send("asking")
-        while not told.poll(HEALTH_EVERY_S):
-            start = time.perf_counter()
-            status = stub.Check(request, timeout=60).status
-            latencies.append(time.perf_counter() - start)
-            assert status == health_pb2.HealthCheckResponse.SERVING
-    told.send(latencies)
-
-
 def percentiles(seconds: list[float]) -> dict[str, float]:
     """In milliseconds."""
     values = np.percentile(seconds, [50, 95, 99, 100]) * 1e3
@@ -232,7 +208,7 @@ def report(found: dict[str, Any]) -> None:
     )
     if found["what_was_wrong"]:
         print(f"not as due: {found['what_was_wrong']}")
-    for name in ("call", "health"):
+    for name in ("call", "health", "bare"):
         told = ", ".join(f"{which} {ms:g} ms" for which, ms in found[f"{name}_ms"].items())
         print(f"{name:6} {told}")
     memory = found["memory"]
