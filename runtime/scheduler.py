@@ -124,6 +124,11 @@ class Scheduler:
         return self._num_waiting
 
     @property
+    def held_bytes(self) -> int:
+        """Bytes of all requests, waiting or running."""
+        return self._bytes
+
+    @property
     def num_running(self) -> int:
         """Batches that run."""
         return len(self._running)

@@ -342,7 +342,7 @@ class Answering:
         )
         self._schedulers[model.served] = scheduler
         weakref.finalize(model.served, scheduler.take_no_more).atexit = False
-        observer.on_queue(name, version, lambda: scheduler.num_waiting)
+        observer.on_queue(name, version, lambda: (scheduler.num_waiting, scheduler.held_bytes))
         return scheduler
 
     def _tell_tokens(self, model: Model, translations: Iterable[Translation]) -> None:

@@ -129,6 +129,10 @@ def _own(models: Sequence[ModelStatistics], states: Sequence[ModelState]) -> Ite
     for model in models:
         in_work.add_metric(tuple(_labels(model).values()), model.in_work)
     yield in_work
+    held = GaugeMetricFamily("foretell_queue_bytes", "Bytes of those requests.", labels=_MODEL)
+    for model in models:
+        held.add_metric(tuple(_labels(model).values()), model.held_bytes)
+    yield held
     counters: tuple[tuple[str, str, Callable[[ModelStatistics], int]], ...] = (
         ("tokens", "Tokens that translators wrote.", lambda m: m.tokens),
         ("items", "Items computed, without padding.", lambda m: m.items),

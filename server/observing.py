@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from foretell.server.call_statistics import CallStatistics, Method
-from foretell.server.statistics import Spent, Statistics
+from foretell.server.statistics import Held, Spent, Statistics
 
 # Triton's reasons, which dashboards know.
 _FAILURES = {"ok": None, "cancelled": "CANCELED", "deadline": "REJECTED", "refused": "OTHER"}
@@ -113,9 +113,9 @@ class Observer:
         """A translator wrote so many tokens."""
         self.statistics.write(model, version, n)
 
-    def on_queue(self, model: str, version: int, waiting: Callable[[], int]) -> None:
-        """A queue was made; ask it from now on for the number of requests that wait in it."""
-        self.statistics.watch(model, version, waiting)
+    def on_queue(self, model: str, version: int, held: Held) -> None:
+        """A queue was made; ask it from now on for what it holds."""
+        self.statistics.watch(model, version, held)
 
     def on_loaded(self, model: str, version: int, seconds: float) -> None:
         """A version is loaded and warm; it took so long."""

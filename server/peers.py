@@ -100,7 +100,9 @@ def _of_the_dead(
     """What counts of a process that is gone: its versions that others have, and no work."""
     names = {(one.name, one.version) for one in loaded}
     return [
-        replace(one, in_work=0, waiting=0) for one in models if (one.name, one.version) in names
+        replace(one, in_work=0, waiting=0, held_bytes=0)
+        for one in models
+        if (one.name, one.version) in names
     ]
 
 

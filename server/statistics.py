@@ -18,6 +18,8 @@ from foretell.server.histograms import SECONDS, SHARES, SIZES, Histogram, Record
 _NS = 1_000_000_000
 OTHER = ("other", 0)
 """Stands for every model that isn't loaded."""
+Held = Callable[[], tuple[int, int]]
+"""What a queue holds: requests that wait, and the bytes of all that aren't over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ class ModelStatistics:
             their time was over), CANCELED, BACKEND (an error), OTHER (a mistake of the caller's).
         in_work: Requests let in and not yet over.
         waiting: Those of them that no batch has taken up.
+        held_bytes: Of all of them.
         items: Real items computed, in whatever batches are padded: tokens, steps.
         padded_items: All that were computed, padding too.
         tokens: Written by a translator.
@@ -126,6 +129,7 @@ class ModelStatistics:
     failures: dict[str, int]
     in_work: int
     waiting: int
+    held_bytes: int
     items: int
     padded_items: int
     tokens: int
@@ -174,12 +178,12 @@ class Statistics:
             others = [OTHER] if self._tallies[OTHER].is_used else []
             return [self._tallies[key].read(*key) for key in [*loaded, *others]]
 
-    def watch(self, model: str, version: int, waiting: Callable[[], int]) -> None:
-        """Ask a queue for the number of requests that wait in it, from now on."""
+    def watch(self, model: str, version: int, held: Held) -> None:
+        """Ask a queue for what it holds, from now on."""
         with self._lock:
             tally = self._tallies.get((model, version))
             if tally is not None:
-                tally.waiting = waiting
+                tally.held = held
 
     def begin(self, model: str, version: int, load_s: float) -> None:
         """Begin to count for a version; one that is loaded anew keeps what it has."""
@@ -353,7 +357,7 @@ class _Tally:
         self.compute_input, self.compute_infer, self.compute_output = _Sum(), _Sum(), _Sum()
         self.batches: dict[int, _BatchSums] = {}
         self.failures: Counter[str] = Counter()
-        self.waiting: Callable[[], int] = int
+        self.held: Held = lambda: (0, 0)
         self.in_work = self.items = self.padded_items = self.tokens = 0
         self.load_s = 0.0
         self.request_seconds = Recorder(SECONDS)
@@ -363,6 +367,7 @@ class _Tally:
         self.padding = Recorder(SHARES)
 
     def read(self, name: str, version: int) -> ModelStatistics:
+        waiting, held_bytes = self.held()
         return ModelStatistics(
             name=name,
             version=version,
@@ -378,7 +383,8 @@ class _Tally:
             batches={size: each.read() for size, each in sorted(self.batches.items())},
             failures=dict(sorted(self.failures.items())),
             in_work=self.in_work,
-            waiting=self.waiting(),
+            waiting=waiting,
+            held_bytes=held_bytes,
             items=self.items,
             padded_items=self.padded_items,
             tokens=self.tokens,

@@ -122,6 +122,9 @@ def test_what_waits_and_what_is_refused_is_told(watching, make_forecaster, make_
         after = scrape_until(address, "nv_inference_request_success", 3, **OURS)
     assert found.get("nv_inference_pending_request_count", **OURS) == 2
     assert found.get("foretell_requests_in_work", **OURS) == 3
+    size_bytes = make_request({"a": [1, 2]}).ByteSize()
+    assert found.get("foretell_queue_bytes", **OURS) == 3 * size_bytes
+    assert after.get("foretell_queue_bytes", **OURS) == 0
     assert after.get("nv_inference_pending_request_count", **OURS) == 0
     assert after.get(refused, **OURS, reason="REJECTED") == 2
 
