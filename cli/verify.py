@@ -37,6 +37,12 @@ def verify(
         f"self-check  the answer to the sample holds on {provider} "
         f"(largest difference {difference:.1e})"
     )
+    if found.manifest.precision != "fp32":
+        typer.echo(
+            f"parity      not checked: the graphs were proven in fp32, before they became "
+            f"{found.manifest.precision}; what that cost stands in the manifest (training)"
+        )
+        return
     if importlib.util.find_spec("torch") is None:
         typer.echo("parity      not checked: torch is not installed (extra [train])")
         return

@@ -1,4 +1,7 @@
-"""From a training run to a bundle: graphs, weights, proof, sample; only if the proof holds."""
+"""From a training run to a bundle: graphs, weights, proof, sample; only if the proof holds.
+
+int8 is made of graphs that are proven in float32, and only if it loses little on held-out data.
+"""
 
 import json
 import os
@@ -7,11 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from foretell.data.bundle import Bundle, GraphSpec, Manifest, list_files, read_bundle, write_bundle
-from foretell.data.errors import OptionError
+from foretell.data.errors import BundleError, OptionError
 from foretell.data.text import TOKENIZER_FILE
 from foretell.export.environment import tool_versions
 from foretell.export.forecaster import export_forecaster
 from foretell.export.forecaster_proof import prove_forecaster, write_forecaster_sample
+from foretell.export.gate import Gate
+from foretell.export.int8 import quantise_graph
+from foretell.export.onnx_graph import ExportError
 from foretell.export.parity import ParityReport, Progress
 from foretell.export.translator import export_translator
 from foretell.export.translator_proof import prove_translator, write_sample_translations
@@ -30,6 +36,7 @@ from foretell.model.run import (
 from foretell.model.seq2seq import Seq2Seq
 
 PARITY_FILE = "parity.json"
+PRECISIONS = ("fp32", "int8")
 
 Model = Forecaster | Seq2Seq
 
@@ -39,6 +46,7 @@ def export_run(
     target: str | os.PathLike[str],
     *,
     precision: str = "fp32",
+    gate: Gate | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> ParityReport:
@@ -47,20 +55,21 @@ def export_run(
     Args:
         run: Folder of a finished training.
         target: Where the bundle shall stand, such as models/NAME/1.
-        precision: Of the weights; "fp32".
+        precision: Of the weights; "fp32" or "int8".
+        gate: Measures what int8 loses; afterwards it tells.
         overwrite: Replace a bundle that stands there.
         progress: Called with what is being done.
 
     Returns:
-        The proof that also lies in the bundle.
+        The proof that also lies in the bundle: that of the float32 graphs.
 
     Raises:
         BundleError: The run can't be read, or the target can't be written.
-        ExportError: The graphs don't compute what the model computes; nothing was written.
-        OptionError: `precision` is unknown.
+        ExportError: The graphs don't compute what the model computes, or int8 loses too much;
+            nothing was written.
+        OptionError: `precision` is unknown, or comes without the gate that it needs.
     """
-    if precision != "fp32":
-        raise OptionError(f"precision is {precision!r}; it must be fp32.")
+    _check_precision(precision, gate)
     tell = progress or (lambda _: None)
     trained = read_run(run)
     model = trained.model()
@@ -69,7 +78,6 @@ def export_run(
     def fill(folder: Path) -> Manifest:
         tell("export 1 of 3: writing the model as ONNX graphs")
         graphs = _write_graphs(model, folder)
-        save_weights(folder / WEIGHTS_FILE, model)
         if isinstance(trained, TranslatorRun):
             shutil.copyfile(trained.path / TOKENIZER_FILE, folder / TOKENIZER_FILE)
         manifest = _manifest(trained, precision, graphs)
@@ -79,12 +87,41 @@ def export_run(
         reports.append(report)
         text = json.dumps(report.to_json(), indent=1, allow_nan=False)
         (folder / PARITY_FILE).write_text(text + "\n")
+        if gate is None:
+            save_weights(folder / WEIGHTS_FILE, model)
+        else:
+            _quantise(bundle, gate, lambda text: tell(f"export 2 of 3: {text}"))
+            manifest = replace(manifest, training={**manifest.training, "int8": gate.to_json()})
         tell("export 3 of 3: writing the sample answer by which a bundle checks itself")
         _write_sample(model, bundle)
         return manifest
 
     write_bundle(target, fill, overwrite=overwrite)
     return reports[0]
+
+
+def _check_precision(precision: str, gate: Gate | None) -> None:
+    if precision not in PRECISIONS:
+        raise OptionError(f"precision is {precision!r}; it must be {' or '.join(PRECISIONS)}.")
+    if (precision == "int8") != (gate is not None):
+        raise OptionError(
+            f"precision is {precision!r}; int8, and int8 alone, is measured on held-out data."
+        )
+
+
+def _quantise(bundle: Bundle, gate: Gate, tell: Progress) -> None:
+    """Replace proven graphs by int8 ones, if these lose little."""
+    tell("measuring float32 on the held-out data")
+    gate.take_before(bundle)
+    tell("writing the weights as 8-bit integers")
+    counts = {
+        graph.file: quantise_graph(bundle.path / graph.file) for graph in bundle.manifest.graphs
+    }
+    if not all(counts.values()):
+        none = ", ".join(file for file, count in counts.items() if not count)
+        raise ExportError(f"int8 changes nothing in {none}: the model is too small; export fp32.")
+    tell("measuring int8 on the held-out data")
+    gate.take_after(bundle)
 
 
 def prove_bundle(
@@ -98,9 +135,14 @@ def prove_bundle(
         progress: Called with what is being done.
 
     Raises:
-        BundleError: The bundle is damaged.
+        BundleError: The bundle is damaged, or holds no weights to compare with.
     """
     bundle = read_bundle(path)
+    if bundle.manifest.precision != "fp32":
+        raise BundleError(
+            f"bundle {bundle.path} is {bundle.manifest.precision}: its graphs were proven in fp32 "
+            f"before they were changed ({PARITY_FILE}); what they lost stands in the manifest."
+        )
     model = _empty_model(bundle.manifest)
     load_weights(bundle.path / WEIGHTS_FILE, model)
     return _prove(model.eval(), bundle, device, progress or (lambda _: None))

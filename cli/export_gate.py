@@ -1,0 +1,74 @@
+"""What `foretell export --precision int8` measures on: held-out data, read before any work."""
+
+from typing import TYPE_CHECKING
+
+from foretell.cli.messages import say
+from foretell.data.errors import OptionError
+
+if TYPE_CHECKING:
+    from foretell.data.bundle import Bundle
+    from foretell.data.options import Columns
+    from foretell.export.gate import Gate, Measured
+    from foretell.model.run import ForecasterRun
+
+
+def translator_gate(data: str | None, valid_src: str | None, valid_tgt: str | None) -> "Gate":
+    """Read the text on which a translator is measured.
+
+    Raises:
+        OptionError: Other data was given, or none.
+        TextError: The files can't be read, or don't belong together.
+    """
+    from foretell.data.lines import check_sources, read_parallel
+    from foretell.export.gate import Gate, Measured
+    from foretell.jobs.held_out import translator_values
+    from foretell.jobs.translation_quality import check_sacrebleu
+
+    if data or not (valid_src and valid_tgt):
+        raise OptionError(
+            "a translator in int8 is measured on text that it has not learned from: give "
+            "--valid-src FILE and --valid-tgt FILE, 200 lines or more, and no --data."
+        )
+    check_sacrebleu()
+    check_sources(valid_src, valid_tgt)
+    pairs = list(read_parallel([valid_src, valid_tgt]))
+    src, tgt = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+
+    def measure(bundle: "Bundle") -> "Measured":
+        count, values = translator_values(bundle, src, tgt)
+        return Measured(num_held_out=count, values=values)
+
+    return Gate(measure)
+
+
+def forecaster_gate(
+    run: "ForecasterRun", data: str | None, text: str | None, columns: "Columns"
+) -> "Gate":
+    """Read the series on whose last steps a forecaster is measured.
+
+    Raises:
+        OptionError: Other data was given, or none.
+        TableError: The table can't be read.
+    """
+    from foretell.data.reading import read_table
+    from foretell.export.gate import Gate, Measured
+    from foretell.jobs.held_out import forecaster_values
+
+    if text or not data:
+        raise OptionError(
+            "a forecaster in int8 is measured on series whose ends it has not seen: give --data "
+            "DATA with 200 series or more, and no text; their last horizon is forecast."
+        )
+    table = read_table(data, columns=columns)
+    if run.training.get("holdout", 0) < run.spec.horizon:
+        say(
+            f"warning: the run held out fewer steps (train --holdout) than its horizon of "
+            f"{run.spec.horizon}; unless DATA goes on after what it was trained on, both float32 "
+            "and int8 are measured on steps that it has seen."
+        )
+
+    def measure(bundle: "Bundle") -> "Measured":
+        count, values = forecaster_values(bundle, table, columns)
+        return Measured(num_held_out=count, values=values)
+
+    return Gate(measure)
