@@ -12,7 +12,7 @@ import numpy as np
 import onnxruntime as ort
 
 from foretell.data.bundle import Bundle, TensorSpec
-from foretell.data.errors import BundleError, OptionError
+from foretell.data.errors import BundleError, DeviceError, OptionError
 from foretell.runtime.cpu import allowed_cores
 from foretell.runtime.devices import CPU_PROVIDER, CUDA_PROVIDER, device_problems, open_graph
 from foretell.runtime.row_graph import ROWS, row_graph, taken
@@ -65,6 +65,7 @@ class Session:
             BundleError: onnxruntime can't load the graph, or it isn't as the manifest says.
         """
         _check_options(device, threads)
+        device = _device_for(bundle, device)
         spec = bundle.manifest.graph(graph)
         name = f"{spec.file} (opset {spec.opset})"
         try:
@@ -217,6 +218,17 @@ def _check_options(device: str, threads: int | None) -> None:
         problems.append(f"threads is {threads}; expected at least 1, or none for all that may be.")
     if problems:
         raise OptionError(problems)
+
+
+def _device_for(bundle: Bundle, device: str) -> str:
+    """Keep int8 on the CPU: CUDA has no such products, and would have the CPU do them, unsaid."""
+    if bundle.manifest.precision != "int8" or device == "cpu":
+        return device
+    if device == "cuda":
+        raise DeviceError(
+            f"bundle {bundle.path} is int8, which is for the CPU; on 'cuda' serve it in fp32."
+        )
+    return "cpu"
 
 
 def _differences(kind: str, expected: Sequence[TensorSpec], found: Sequence[Any]) -> list[str]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from onnx import numpy_helper
 
 from foretell.data.bundle import Manifest, read_bundle, write_bundle
-from foretell.data.errors import BundleError, OptionError
+from foretell.data.errors import BundleError, DeviceError, OptionError
 from foretell.data.number_words import english_words, german_words
 from foretell.data.translation import TranslateOptions
 from foretell.export import build
@@ -22,7 +22,7 @@ from foretell.export.gate import LIMITS, Gate, Measured
 from foretell.export.int8 import quantise_graph
 from foretell.export.onnx_graph import ExportError
 from foretell.jobs.held_out import translator_values
-from foretell.runtime import load_translator
+from foretell.runtime import devices, load, load_translator
 from foretell.runtime.selfcheck import check_sample, check_translator_sample
 from foretell.runtime.session import Session
 from foretell.runtime.translator import Translator
@@ -201,6 +201,15 @@ class TestNeighbours:
             for one, other in zip(alone, together, strict=True):
                 assert one.text == other.text
                 assert one.hypotheses[0].token_log_probs == other.hypotheses[0].token_log_probs
+
+
+def test_int8_is_for_the_cpu(bundle_path, tmp_path, monkeypatch) -> None:
+    """HC04: CUDA would leave these products to the CPU, and be named as what serves."""
+    monkeypatch.setattr(devices, "why_no_cuda", lambda: None)
+    path = int8_bundle(bundle_path, tmp_path / "int8")
+    with pytest.raises(DeviceError, match=r"is int8, which is for the CPU; on 'cuda' serve"):
+        load(path, device="cuda")
+    assert load(path, device="auto").provider == devices.CPU_PROVIDER
 
 
 def stub(before: dict[str, float], after: dict[str, float], count: int = 200) -> Gate:
