@@ -7,6 +7,9 @@ import grpc
 
 from foretell.runtime.work import DEFAULT_PRIORITY, Request
 
+LATE_S = 0.05
+"""A caller whose time is over cancels, and that may be here before it is over here as well."""
+
 
 class Call:
     """One call from its start to its end, or one request of a call that streams several.
@@ -45,8 +48,8 @@ class Call:
 
     @property
     def is_late(self) -> bool:
-        """Whether its time is over."""
-        return self.deadline is not None and time.monotonic() >= self.deadline
+        """Whether its time is over, or so nearly that who leaves now leaves for that."""
+        return self.deadline is not None and time.monotonic() >= self.deadline - LATE_S
 
     def leave_at_end(self, request: Request) -> None:
         """Cancel a request when the call ends, also where no exception tells it: in gRPC's writes.

@@ -69,7 +69,9 @@ def _behind_all_others(work: Callable[[], Done]) -> Done:
     def run() -> None:
         if sys.platform == "linux":  # elsewhere it would slow the whole process
             with contextlib.suppress(OSError):
-                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+                this = threading.get_native_id()
+                nice = max(_NICE, os.getpriority(os.PRIO_PROCESS, this))
+                os.setpriority(os.PRIO_PROCESS, this, nice)
         try:
             done.set_result(work())
         except BaseException as error:  # for whoever waits

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import grpc
 
+from foretell.server.call import LATE_S
 from foretell.server.call_notes import CallNotes, begin_notes
 from foretell.server.call_statistics import UNKNOWN_METHOD, Method
 from foretell.server.calls import Continuation, around_handler
@@ -83,7 +84,8 @@ def _code_of(context: grpc.aio.ServicerContext) -> grpc.StatusCode:
         return code
     if context.done():
         return grpc.StatusCode.OK
-    is_late = context.time_remaining() == 0
+    left_s = context.time_remaining()
+    is_late = left_s is not None and left_s <= LATE_S
     return grpc.StatusCode.DEADLINE_EXCEEDED if is_late else grpc.StatusCode.CANCELLED
 
 

@@ -7,6 +7,7 @@ import re
 import runpy
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import grpc
 import pytest
@@ -18,7 +19,7 @@ from foretell.protos.v1.models_pb2_grpc import ModelsStub
 from foretell.server.call_notes import CallNotes, begin_notes
 from foretell.server.logs import CALLS, JsonLines, log_to_stderr
 from foretell.server.request_id import current_request_id, new_request_id
-from foretell.server.telemetry import _printable
+from foretell.server.telemetry import _code_of, _printable
 
 ServerProcess = runpy.run_path(str(Path(__file__).with_name("server_process.py")))["ServerProcess"]
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -138,6 +139,15 @@ def test_callers_that_leave_are_told_apart(serving, make_forecaster, make_reques
         ForecasterStub(channel).Forecast(make_request({"b": [1, 2]}))
     (left,) = [line for line in lines.of_calls() if line["code"] != "OK"]
     assert left["code"] == ("CANCELLED" if how == "cancelled" else "DEADLINE_EXCEEDED")
+
+
+@pytest.mark.parametrize(
+    ("left_s", "code"), [(None, "CANCELLED"), (5.0, "CANCELLED"), (0.01, "DEADLINE_EXCEEDED")]
+)
+def test_who_cancels_when_his_time_is_over_is_late(left_s, code):
+    """Clients do so at their own deadline, and here it is a little later, by the way there."""
+    context = SimpleNamespace(code=lambda: None, done=lambda: False, time_remaining=lambda: left_s)
+    assert _code_of(context).name == code
 
 
 def test_a_callers_text_breaks_no_line(serving, make_forecaster, make_request, lines):
