@@ -149,8 +149,6 @@ def translator(
     """
     from foretell.cli.progress import training_progress
 
-    if (valid_src is None) != (valid_tgt is None):
-        raise OptionError("give --valid-src and --valid-tgt together, or neither.")
     _check_texts(src, tgt, valid_src, valid_tgt, embeddings)
     folder = RunFolder.look(output, resume=resume, overwrite=overwrite)
     from foretell.model.fit_translator import fit_translator
@@ -200,10 +198,15 @@ def translator(
     folder.report(_sum_up(summary, vocab_size))
 
 
-def _check_texts(*sources: str | Path | None) -> None:
+def _check_texts(
+    src: str, tgt: str, valid_src: str | None, valid_tgt: str | None, embeddings: Path | None
+) -> None:
     """See whether what was given is there, before torch takes its seconds."""
     from foretell.data.lines import check_sources
 
+    if (valid_src is None) != (valid_tgt is None):
+        raise OptionError("give --valid-src and --valid-tgt together, or neither.")
+    sources = (src, tgt, valid_src, valid_tgt, embeddings)
     check_sources(*(source for source in sources if source is not None))
 
 

@@ -133,12 +133,7 @@ def fit_translator(
     (run / TOKENIZER_FILE).write_bytes(tokenizer.to_bytes())
     state = train(
         TranslatorObjective(translator, training.label_smoothing),
-        PairBatches(
-            pairs,
-            training.batch_tokens,
-            training.seed,
-            _respell(known, pairs, tokenizer, model, training),
-        ),
+        _batches(known, pairs, tokenizer, model, training),
         validation=validation_batches(held, training.batch_tokens),
         scorer=scorer,
         config=training,
@@ -205,25 +200,26 @@ def _encode_all(
     return (known, pairs), held, num_skipped
 
 
-def _respell(
+def _batches(
     known: Corpus,
     usual: Pairs,
     tokenizer: Tokenizer,
     model: TranslatorConfig,
     training: TranslatorTraining,
-) -> SubwordDropout | None:
-    if not training.subword_dropout:
-        return None
-    return SubwordDropout(
-        tokenizer=tokenizer,
-        src=known.src,
-        tgt=known.tgt,
-        usual=usual,
-        longest_src=model.max_source_length - 1,
-        longest_tgt=model.max_target_length - 1,
-        dropout=training.subword_dropout,
-        seed=training.seed,
-    )
+) -> PairBatches:
+    respell = None
+    if training.subword_dropout:
+        respell = SubwordDropout(
+            tokenizer=tokenizer,
+            src=known.src,
+            tgt=known.tgt,
+            usual=usual,
+            longest_src=model.max_source_length - 1,
+            longest_tgt=model.max_target_length - 1,
+            dropout=training.subword_dropout,
+            seed=training.seed,
+        )
+    return PairBatches(usual, training.batch_tokens, training.seed, respell)
 
 
 def _new_translator(
