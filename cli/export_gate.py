@@ -16,11 +16,11 @@ def translator_gate(data: str | None, valid_src: str | None, valid_tgt: str | No
     """Read the text on which a translator is measured.
 
     Raises:
-        OptionError: Other data was given, or none.
+        OptionError: Other data was given, or none, or too little.
         TextError: The files can't be read, or don't belong together.
     """
     from foretell.data.lines import check_sources, read_parallel
-    from foretell.export.gate import Gate, Measured
+    from foretell.export.gate import Gate, Measured, check_held_out
     from foretell.jobs.held_out import translator_values
     from foretell.jobs.translation_quality import check_sacrebleu
 
@@ -33,6 +33,7 @@ def translator_gate(data: str | None, valid_src: str | None, valid_tgt: str | No
     check_sources(valid_src, valid_tgt)
     pairs = list(read_parallel([valid_src, valid_tgt]))
     src, tgt = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    check_held_out(sum(1 for text in src if text.strip()))
 
     def measure(bundle: "Bundle") -> "Measured":
         count, values = translator_values(bundle, src, tgt)
@@ -47,11 +48,11 @@ def forecaster_gate(
     """Read the series on whose last steps a forecaster is measured.
 
     Raises:
-        OptionError: Other data was given, or none.
+        OptionError: Other data was given, or none, or too little.
         TableError: The table can't be read.
     """
     from foretell.data.reading import read_table
-    from foretell.export.gate import Gate, Measured
+    from foretell.export.gate import Gate, Measured, check_held_out
     from foretell.jobs.held_out import forecaster_values
 
     if text or not data:
@@ -60,6 +61,8 @@ def forecaster_gate(
             "DATA with 200 series or more, and no text; their last horizon is forecast."
         )
     table = read_table(data, columns=columns)
+    if columns.unique_id in table:  # else the measuring says what is missing
+        check_held_out(table[columns.unique_id].nunique())
     if run.training.get("holdout", 0) < run.spec.horizon:
         say(
             f"warning: the run held out fewer steps (train --holdout) than its horizon of "

@@ -87,11 +87,7 @@ class Gate:
             OptionError: There is too little held-out data.
         """
         self.before = self.measure(bundle)
-        if self.before.num_held_out < MIN_HELD_OUT:
-            raise OptionError(
-                f"the held-out data has {self.before.num_held_out} lines or series that can be "
-                f"measured; int8 needs at least {MIN_HELD_OUT} that the model was not trained on."
-            )
+        check_held_out(self.before.num_held_out)
         self.sizes = (_graph_bytes(bundle), 0)
 
     def take_after(self, bundle: Bundle) -> None:
@@ -151,6 +147,19 @@ class Gate:
         assert self.before is not None
         assert self.after is not None
         return {name: (x, self.after.values[name]) for name, x in self.before.values.items()}
+
+
+def check_held_out(count: int) -> None:
+    """Refuse data of which nothing follows.
+
+    Raises:
+        OptionError: There is too little of it.
+    """
+    if count < MIN_HELD_OUT:
+        raise OptionError(
+            f"the held-out data has {count} lines or series that can be measured; int8 needs at "
+            f"least {MIN_HELD_OUT} that the model was not trained on."
+        )
 
 
 def _graph_bytes(bundle: Bundle) -> int:

@@ -65,6 +65,15 @@ def test_without_held_out_data_it_says_what_to_give(
         ended = foretell("export", run, "--output", "m/1", "--precision", "int8", *wrong)
         assert ended.code == 2
         assert text in " ".join(ended.err.split())
+    few, words = series.with_name("few.csv"), series.with_name("few.txt")
+    few.write_text("".join(series.read_text().splitlines(keepends=True)[: 1 + 199 * 70]))
+    words.write_text("one\n\n" * 199)
+    text = ("--valid-src", words, "--valid-tgt", words)
+    for run, given in ((forecaster, ("--data", few)), (translator, text)):
+        ended = foretell("export", run, "--output", "m/1", "--precision", "int8", *given)
+        assert ended.code == 2
+        assert "has 199 lines or series that can be measured; int8 needs at least 200" in ended.err
+        assert "export 1 of 3" not in ended.err  # found before minutes of work
     ended = foretell("export", forecaster, "--output", "m/1", "--data", series)
     assert ended.code == 2
     assert "are for --precision int8" in ended.err

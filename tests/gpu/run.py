@@ -70,7 +70,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--bundles", type=Path, help="folder that models.py wrote")
     parser.add_argument("--tiny", action="store_true", help="make no large models")
     parser.add_argument("--no-speed", action="store_true", help="leave the tables of speed out")
-    parser.add_argument("--most-s", type=float, default=450.0, help="begin nothing after so long")
+    parser.add_argument("--most-s", type=float, default=330.0, help="begin nothing after so long")
     parser.add_argument("--output", type=Path, help="where the report is written, too")
     return parser.parse_args(arguments)
 
