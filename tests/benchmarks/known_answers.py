@@ -42,6 +42,7 @@ SEARCHES = (
     TranslateOptions(beam_size=1, sample=True, seed=7),
 )
 LOST_S = 60.0  # an answer that isn't there by then counts as lost
+_OWN_FAULT = "Internal error from Core"  # gRPC's client wrote on to a call that had been refused
 RIGHT, WRONG, LOST, LEFT = "right", "wrong", "lost", "left"
 
 Answer = tuple[int, Any]
@@ -72,6 +73,8 @@ async def put(question: Question, channel: grpc.aio.Channel) -> tuple[str, int]:
         async with asyncio.timeout(LOST_S):
             version, answer = await question.ask(channel)
     except grpc.RpcError as error:
+        if (error.details() or "").startswith(_OWN_FAULT):
+            return "UNAVAILABLE", version
         return error.code().name, version
     except TimeoutError:
         return LOST, version

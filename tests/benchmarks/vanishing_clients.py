@@ -16,7 +16,7 @@ from live_server import connect
 from foretell.data.number_words import english_words
 from foretell.data.translation import TranslateOptions
 
-_MORE = 200  # requests of one who asks far more than is answered yet
+_MORE = 10  # requests of one who asks far more than is answered yet
 
 
 async def main(address: str, count: int) -> None:
@@ -53,6 +53,7 @@ async def _ask_for_much(channel: grpc.aio.Channel, content: bytes) -> object:
     async def requests() -> AsyncIterator[bytes]:
         for _ in range(_MORE):
             yield content
+        await asyncio.Event().wait()  # or the stream would end with the last answer
 
     call = channel.stream_stream(known.STREAM_INFER)(requests())
     assert await call.read() is not grpc.aio.EOF
