@@ -6,6 +6,7 @@ C columns, H horizon, Q quantile levels asked for, R those trained.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
@@ -186,10 +187,9 @@ def _inputs(
     spec: ForecasterSpec, part: Part, context_length: int, horizon: int
 ) -> dict[str, np.ndarray]:
     panel, series = part.panel, part.series
-
-    def past(columns: Float64[np.ndarray, "N C"]) -> Float64[np.ndarray, "B L C"]:
-        return gather_context(columns, panel.indptr, series, context_length)
-
+    past = partial(
+        gather_context, indptr=panel.indptr, series=series, context_length=context_length
+    )
     inputs = {
         "context": past(panel.target[:, None])[..., 0],
         # Nothing is known of the horizon; its length travels as this input's shape.
