@@ -16,7 +16,7 @@ from foretell.server.listen import check_address, split_address
 
 _log = logging.getLogger(__name__)
 _MOST_REQUEST = 16 * 1024  # bytes of a request's line and headers
-_MOST_CALLERS = 64  # at a time; others are hung up on
+_MOST_CALLERS = 64  # at a time; of more, the one who has said nothing for longest is hung up on
 _TIMEOUT_S = 10.0  # for one request and its answer
 _METHODS = ("GET", "HEAD")
 
@@ -65,6 +65,7 @@ class HttpPort:
         self._guard = guard
         self._server: asyncio.Server | None = None
         self._callers = 0
+        self._silent: dict[asyncio.StreamWriter, None] = {}  # the oldest first
 
     async def start(self, *, shared: bool = False) -> None:
         """Listen.
@@ -92,8 +93,9 @@ class HttpPort:
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._callers += 1
+        self._silent[writer] = None
         try:
-            if self._callers <= _MOST_CALLERS:
+            if self._has_room(writer):
                 async with asyncio.timeout(_TIMEOUT_S):
                     context = None if self._guard is None else self._guard.context
                     if context is not None:
@@ -103,12 +105,23 @@ class HttpPort:
             pass  # the caller went away, or is too slow
         finally:
             self._callers -= 1
+            self._silent.pop(writer, None)
             writer.close()
+
+    def _has_room(self, newest: asyncio.StreamWriter) -> bool:
+        """Make room, or else whoever says nothing could keep probes from being answered."""
+        if self._callers <= _MOST_CALLERS:
+            return True
+        oldest = next(iter(self._silent))
+        oldest.transport.abort()
+        del self._silent[oldest]
+        return oldest is not newest
 
     async def _answer_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         method = ""
         try:
             head = await reader.readuntil(b"\r\n\r\n")
+            self._silent.pop(writer, None)
             line, *lines = head.decode("latin-1").split("\r\n")
             method, path, _ = line.encode("latin-1").decode("ascii").split(" ")
             path, headers = path.partition("?")[0], _headers(lines)
