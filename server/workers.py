@@ -31,6 +31,7 @@ Returns the exit code.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 30.0  # before a worker that keeps dying is replaced
 _LONG_LIFE_S = 60.0
 _KILL_AFTER_S = 10.0  # beyond what stopping may take
+_KILL_IN_A_HURRY_S = 2.0
 
 _log = logging.getLogger(__name__)
 
@@ -210,6 +211,7 @@ class Supervisor:
         self._due.clear()
         if self._num_signals > 1:
             self._stop_all(HURRY)
+            self._kill_at = min(self._kill_at, time.monotonic() + _KILL_IN_A_HURRY_S)
             return
         self._stop_all(STOP_NOW if number == signal.SIGINT else STOP_LATER)
         self._kill_at = time.monotonic() + self._stop_s + _KILL_AFTER_S

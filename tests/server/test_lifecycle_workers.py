@@ -114,6 +114,19 @@ def test_a_signal_to_all_of_them_is_not_a_second_one(start):
         assert server.end() == 0
 
 
+def test_a_worker_that_hangs_is_killed_when_a_second_signal_says_at_once(start):
+    """Its grace of a minute would be waited for otherwise, by whoever stops the server in a hurry."""
+    with start() as server:
+        server.wait_until_it_listens()
+        hung, other = sorted(workers_of(server))
+        os.kill(hung, signal.SIGSTOP)
+        server.signal()
+        server.wait_for(rf"pid={other} ended")
+        server.signal()
+        server.wait_for(rf"pid={hung} doesn't end; killed")
+        assert server.end() == 1
+
+
 def test_no_worker_outlives_its_supervisor(start):
     """The block ends when all of them have closed their common log."""
     with start() as server:
