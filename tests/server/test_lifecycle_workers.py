@@ -115,7 +115,7 @@ def test_a_signal_to_all_of_them_is_not_a_second_one(start):
 
 
 def test_a_worker_that_hangs_is_killed_when_a_second_signal_says_at_once(start):
-    """Its grace of a minute would be waited for otherwise, by whoever stops the server in a hurry."""
+    """Else whoever stops the server in a hurry would wait for its grace of a minute."""
     with start() as server:
         server.wait_until_it_listens()
         hung, other = sorted(workers_of(server))
