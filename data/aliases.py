@@ -53,16 +53,17 @@ def read_alias(text: object) -> tuple[str, int, str]:
         FrequencyError: The name is unknown; the message lists the known ones.
     """
     try:
-        name = str(text).strip()
+        written = str(text)
     except ValueError:  # Python writes no integers of thousands of digits
         raise FrequencyError(
             f"frequency is a number of thousands of digits; give {_KNOWN}."
         ) from None
-    shown = repr(name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}...")
+    is_short = len(written) <= _LONGEST_NAME  # with its spaces: messages tell all of it
+    shown = repr(written if is_short else f"{written[:_LONGEST_NAME]}...")
+    name = written.strip(" ") if is_short else ""
+    match = re.fullmatch(r"([0-9]*) *([A-Za-z]*)(?:-([A-Za-z]{3}))?", name)
     # bool is an int; `True` as a frequency is a mistake.
-    known = not isinstance(text, bool) and 0 < len(name) <= _LONGEST_NAME
-    match = re.fullmatch(r"(\d*)\s*([A-Za-z]*)(?:-([A-Za-z]{3}))?", name) if known else None
-    if match is None:
+    if match is None or not name or isinstance(text, bool):
         raise FrequencyError(f"frequency {shown} is unknown; give {_KNOWN}.")
     digits, word, anchor = match[1], match[2], (match[3] or "").upper()
     unit = _OLD_NAMES.get(word, word) if word else "integer"

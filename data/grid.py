@@ -160,6 +160,7 @@ def lay(
     gaps, or with a horizon past the last stamp that can be written.
     """
     positions = np.zeros(len(table.stamps), dtype=np.int64)
+    off_grid, too_far = [], []
     for frequency, members in by_frequency(frequencies, refused.alive()):
         rows, begins = ranges(table.rows.indptr, members)
         owners = np.repeat(np.arange(len(members)), np.diff(begins))
@@ -167,14 +168,17 @@ def lay(
             table.stamps[rows], table.first[members], owners, table.rows.time_zone
         )
         positions[rows] = steps
-        _refuse_off_grid(table, frequency, rows[~on_grid], refused)
-        last = table.last[members]
-        for series in members[~frequency.reaches(last, horizon)].tolist():
-            refused.add(
-                series,
-                f"{horizon} steps of {frequency.alias!r} after {table.name(table.last[series])} "
-                "lead past the last stamp that can be written; ask for a shorter horizon.",
-            )
+        off_grid.append(rows[~on_grid])
+        too_far += members[~frequency.reaches(table.last[members], horizon)].tolist()
+    if off_grid:  # all at once: stray stamps may give every series a frequency of its own
+        _refuse_off_grid(table, frequencies, np.sort(np.concatenate(off_grid)), refused)
+    for series in too_far:
+        refused.add(
+            series,
+            f"{horizon} steps of {str(frequencies[series])!r} after "
+            f"{table.name(table.last[series])} lead past the last stamp that can be written; ask "
+            "for a shorter horizon.",
+        )
     _refuse_crowded(table, frequencies, positions, refused)
     _refuse_sparse(table, frequencies, grid_lengths(table, positions), refused)
     return positions
@@ -189,7 +193,10 @@ def grid_lengths(table: SortedRows, positions: Int64[np.ndarray, " N"]) -> Int64
 
 
 def _refuse_off_grid(
-    table: SortedRows, frequency: Frequency, rows: Int64[np.ndarray, " k"], refused: Refused
+    table: SortedRows,
+    frequencies: Sequence[Frequency | None],
+    rows: Int64[np.ndarray, " k"],
+    refused: Refused,
 ) -> None:
     if not rows.size:
         return
@@ -199,6 +206,8 @@ def _refuse_off_grid(
     stepping = candidates(table.stamps[all_rows], begins, kind, zone)
     wrong_rows = np.split(rows, starts[1:])
     for one, wrong, fitting in zip(series.tolist(), wrong_rows, stepping, strict=True):
+        frequency = frequencies[one]
+        assert frequency is not None
         names = listed(table.stamps[wrong], table.name)
         refused.add(
             one,

@@ -76,6 +76,8 @@ def test_integers_are_plain_steps(step: int) -> None:
         ("fortnight", "'fortnight' is unknown; give .*15min"),
         ("", "unknown"),
         (" ", "unknown"),
+        *[(text, "unknown") for text in ("\U0001d7d9h", "\u0661", "QE-JAN\n", "1\u2003h", "\th")],
+        pytest.param(" " * 5000 + "0", r"'\s{32}\.\.\.' is unknown", id="long spaces"),
         (True, "'True' is unknown"),
         pytest.param("9" * 5000, r"'9{32}\.\.\.' is unknown", id="long text"),
         pytest.param("9" * 5000 + "h", "is unknown", id="many hours"),
