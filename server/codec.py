@@ -37,6 +37,7 @@ from foretell.server.screening import screen, screen_future
 
 _DEFAULT_LIMITS = ServerOptions()
 _SHOWN = 5  # ids or names that a message lists before it says "..."
+_LONGEST = 128  # characters of each of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +290,8 @@ def _read_time_zone(history: History, problems: list[str]) -> str | None:
     if STAMP_KIND_NAMES.get(history.stamp_kind) != "zoned":
         if zone:
             problems.append(
-                f"history.time_zone is {zone!r}, but the stamps are not STAMP_KIND_ZONED; drop one."
+                f"history.time_zone is {_shown(zone)}, but the stamps are not STAMP_KIND_ZONED; "
+                "drop one."
             )
         return None
     # A name may also mean a file to some readers of zones, and clients have no business with our
@@ -323,5 +325,9 @@ def _check_size(
 
 def _some(names: Iterable[str]) -> str:
     names = list(names)
-    shown = ", ".join(map(repr, names[:_SHOWN])) or "none"
+    shown = ", ".join(map(_shown, names[:_SHOWN])) or "none"
     return shown if len(names) <= _SHOWN else f"{shown}, ... ({len(names)} in all)"
+
+
+def _shown(name: str) -> str:
+    return repr(name if len(name) <= _LONGEST else f"{name[:_LONGEST]}...")

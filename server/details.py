@@ -86,7 +86,9 @@ def _violations(error: ForetellError) -> list[details.BadRequest.FieldViolation]
     return [
         details.BadRequest.FieldViolation(field=match[0], description=problem)
         for problem in error.problems[:_MOST_VIOLATIONS]
-        if (match := _PATH.match(problem)) is not None and match[1] in _FIELDS
+        if len(problem) <= _MAX_HEADER_BYTES
+        and (match := _PATH.match(problem)) is not None
+        and match[1] in _FIELDS
     ]
 
 

@@ -112,7 +112,8 @@ def fit_status(problems: Sequence[str]) -> str:
     lines: list[str] = []
     room = _MAX_STATUS_BYTES
     for number, problem in enumerate(problems):
-        size_bytes = len(quote(problem)) + 3
+        # A client may have made it huge, and it only grows when it is quoted.
+        size_bytes = len(quote(problem[: _MAX_STATUS_BYTES + 1])) + 3
         if size_bytes > room:
             rest = f"... and {len(problems) - number} more."
             lines.append(rest if lines else problem[: _MAX_STATUS_BYTES // 12] + " ...")

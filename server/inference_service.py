@@ -45,6 +45,7 @@ EXTENSIONS = (
     "schedule_policy",
     "statistics",
 )
+_MOST_NAME = 1024  # characters of what a caller calls something, where it is said again
 _FINAL = "triton_final_response"
 _ERROR_METADATA = "triton_grpc_error"
 
@@ -157,6 +158,7 @@ class InferenceService(GRPCInferenceServiceServicer):
         self, request: wire.ModelInferRequest, context: grpc.aio.ServicerContext
     ) -> wire.ModelInferResponse:
         """Answer one request."""
+        _check_id(request)
         try:
             with self._models.lease(request.model_name, request.model_version) as inference:
                 parameters = read_parameters(request, inference.signature.parameters)
@@ -206,6 +208,7 @@ class InferenceService(GRPCInferenceServiceServicer):
         self, request: wire.ModelInferRequest, context: grpc.aio.ServicerContext
     ) -> AsyncGenerator[wire.ModelInferResponse, None]:
         """The one answer to a request of a stream, or one for each part of a translation."""
+        _check_id(request)
         with self._models.lease(request.model_name, request.model_version) as inference:
             parameters = read_parameters(request, inference.signature.parameters)
             if not (parameters.own.get(STREAM) and isinstance(inference, TranslationInference)):
@@ -294,9 +297,22 @@ def _call(
     )
 
 
+def _check_id(request: wire.ModelInferRequest) -> None:
+    """Refuse an id that is no name but a load: each part of a stream's answers holds it again."""
+    if len(request.id) > _MOST_NAME:
+        raise RequestError(
+            f"id has {len(request.id):,} characters; send at most {_MOST_NAME:,}, such as a number."
+        )
+
+
 def _note_id(error: Exception, request: wire.ModelInferRequest) -> None:
-    if request.id:
-        error.add_note(f"[request id: {show(request.id)[1:-1]}]")
+    if known := _echo(request.id):
+        error.add_note(f"[request id: {show(known)[1:-1]}]")
+
+
+def _echo(name: str) -> str:
+    """What an error may say again of what was never checked; nothing of what is too long."""
+    return name if len(name) <= _MOST_NAME else ""
 
 
 def _told(
@@ -306,7 +322,9 @@ def _told(
     code, text = told_status(error, "/inference.GRPCInferenceService/ModelStreamInfer", context)
     response = wire.ModelStreamInferResponse(
         error_message=text,
-        infer_response=wire.ModelInferResponse(model_name=request.model_name, id=request.id),
+        infer_response=wire.ModelInferResponse(
+            model_name=_echo(request.model_name), id=_echo(request.id)
+        ),
     )
     response.infer_response.parameters["grpc_code"].string_param = code.name
     wants = request.parameters.get("triton_enable_empty_final_response")

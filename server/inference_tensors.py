@@ -17,6 +17,7 @@ from foretell.server.inference_signature import Signature, Tensor
 
 _MOST_SHOWN = 80  # characters of what a client calls something
 _MOST_TENSORS = 100  # of a request; no model has as many
+_MOST_PARAMETERS = 10  # of a tensor that are told of; none has as many
 _LENGTH_BYTES = 4  # before each element of a BYTES tensor
 
 _DTYPES = {
@@ -101,7 +102,7 @@ def read_outputs(request: wire.ModelInferRequest, signature: Signature) -> tuple
         f"output {show(output.name)} has the parameter {show(name)}, which isn't known; "
         "leave it out."
         for output in request.outputs
-        for name in sorted(output.parameters)
+        for name in sorted(output.parameters)[:_MOST_PARAMETERS]
     ]
     if problems:
         raise RequestError(problems)
@@ -210,7 +211,7 @@ def _set_problems(request: wire.ModelInferRequest, signature: Signature) -> list
 def _parameter_problems(
     given: wire.ModelInferRequest.InferInputTensor, size_bytes: int | None
 ) -> Iterable[str]:
-    for name, value in sorted(given.parameters.items()):
+    for name, value in sorted(given.parameters.items())[:_MOST_PARAMETERS]:
         if name != "binary_data_size":
             yield (
                 f"input {show(given.name)} has the parameter {show(name)}, which isn't known; "

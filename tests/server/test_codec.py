@@ -51,6 +51,25 @@ def test_a_request_becomes_rows(make_request, spec):
     assert task.options.freq == "D"
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda r, text: r.history.ids.extend([text, text]),
+        lambda r, text: setattr(r.history, "time_zone", text),
+        lambda r, text: r.history.covariates.append(NamedDoubles(name=text)),
+        lambda r, text: r.history.static.append(NamedDoubles(name=text)),
+        lambda r, text: setattr(r, "frequency", text),
+    ],
+)
+def test_what_a_refusal_says_again_is_short(make_request, spec, change):
+    request = make_request({"a": [1, 2, 3]})
+    change(request, "x" * 1_000_000)
+    with pytest.raises(RequestError) as error:
+        read_request(request, spec)
+    assert "x" * 30 in str(error.value)
+    assert len(str(error.value)) < 2000
+
+
 def test_raw_and_typed_numbers_are_the_same_request(make_request, spec):
     series = {"a": [0.1, 1e-300, -0.0, float("nan")], "b": [2**53 + 1.0]}
     raw, typed = (read_request(make_request(series, raw=raw), spec) for raw in (True, False))

@@ -59,4 +59,6 @@ def test_what_does_not_fit_is_counted():
 
 
 def test_one_long_problem_is_cut():
+    assert fit_status(["x" * 4094]) == "x" * 341 + " ..."
+    assert fit_status(["x" * 4093]) == "x" * 4093
     assert fit_status(["é" * 10_000]) == "é" * 341 + " ..."

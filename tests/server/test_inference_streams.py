@@ -73,6 +73,24 @@ def test_each_request_has_its_answer_under_its_id(stub):
     assert text_of(answers["c"][0], "translations") == "owt"
 
 
+@pytest.mark.parametrize("model", ["ende", "m" * 5000])
+def test_an_id_that_is_a_load_is_refused_and_not_sent_back(stub, model):
+    """Each part of an answer would hold it again: 50 MiB of it stopped the server."""
+    largest, larger = (sentence("one two", "i" * size, stream=True) for size in (1024, 1025))
+    larger.model_name = model
+    answers = list(stub.ModelStreamInfer(iter([larger])))
+    assert len(answers) == 1
+    assert "id has 1,025 characters; send at most 1,024" in answers[0].error_message
+    assert answers[0].infer_response.parameters["grpc_code"].string_param == "INVALID_ARGUMENT"
+    assert answers[0].ByteSize() < 2048
+    with pytest.raises(grpc.RpcError) as error:
+        stub.ModelInfer(larger)
+    assert error.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "iii" not in error.value.details()
+    ids = {answer.infer_response.id for answer in stub.ModelStreamInfer(iter([largest]))}
+    assert ids == {largest.id}
+
+
 def test_a_translation_appears_in_parts_and_then_whole(stub):
     answers = list(stub.ModelStreamInfer(iter([sentence("one two", "7", stream=True)])))
     parts = [text_of(answer, "text") for answer in answers]
