@@ -27,6 +27,7 @@ from foretell.data.manifest import (
     TensorSpec,
     TranslatorSpec,
 )
+from foretell.data.plain_files import open_plain, read_plain
 
 # The manifest is part of the bundle's contract, so it can be had from here as well.
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
 ]
 
 _LINK = "{} is a symbolic link; a bundle holds its files itself."
+_MOST_MANIFEST_BYTES = 4 * 1024 * 1024  # a thousand times what one has
 _VERSION = re.compile(r"0|[1-9][0-9]{0,17}")  # no leading zeros: 1 and 01 would be two folders
 
 
@@ -132,7 +134,10 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
             f"bundle {folder}: {MANIFEST_FILE} is missing; this is no bundle, or half of one."
         ) from error
     except (OSError, UnicodeDecodeError) as error:
-        raise BundleError(f"bundle {folder}: {MANIFEST_FILE} can't be read ({error}).") from error
+        raise BundleError(
+            f"bundle {folder}: {MANIFEST_FILE} can't be read "
+            f"({getattr(error, 'strerror', None) or error})."
+        ) from error
     except BundleError as error:
         raise BundleError([f"bundle {folder}: {problem}" for problem in error.problems]) from error
 
@@ -188,11 +193,11 @@ def _folder(path: str | os.PathLike[str]) -> Path:
 def _manifest_text(file: Path) -> str:
     if file.is_symlink():
         raise BundleError(_LINK.format(file.name))
-    return file.read_bytes().decode()
+    return read_plain(file, _MOST_MANIFEST_BYTES).decode()
 
 
 def _entry(file: Path) -> FileEntry:
-    with file.open("rb") as stream:
+    with open_plain(file) as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
     return FileEntry(digest, file.stat().st_size)
 

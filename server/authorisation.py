@@ -1,5 +1,6 @@
 """Which calls need a token, and of which group: an interceptor before any payload is read."""
 
+import asyncio
 from collections.abc import Iterable
 from typing import Any
 
@@ -27,6 +28,7 @@ _SERVICES = {
     "/grpc.health.v1.Health": frozenset({_HEALTH}),
 }
 _METHODS = {
+    "/grpc.health.v1.Health/List": METADATA | _REPOSITORY,  # it tells names of models
     "/foretell.v1.Models/List": METADATA | _REPOSITORY,
     "/foretell.v1.Models/Describe": METADATA | _INFERENCE,
     "/foretell.v1.Models/Load": _REPOSITORY,
@@ -78,6 +80,8 @@ class Authorisation(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc h
         handler = await continuation(handler_call_details)
         if handler is None or self._tokens is None:
             return handler
+        if self._tokens.is_due:  # a disk may keep its reader waiting
+            await asyncio.to_thread(self._tokens.look)
         try:
             self._check(
                 self._tokens,

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import grpc
 
+from foretell.data.plain_files import read_plain
 from foretell.server.errors import CertificateError
 from foretell.server.reloading import Reloaded
 from foretell.server.security import SecurityOptions
+
+_MOST_BYTES = 4 * 1024 * 1024  # a machine's whole list of authorities has a tenth of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +135,7 @@ def _contents(cert: Path, key: Path, client_ca: Path | None) -> _Contents:
     contents = []
     for path in (cert, key, client_ca):
         try:
-            contents.append(b"" if path is None else path.read_bytes())
+            contents.append(b"" if path is None else read_plain(path, _MOST_BYTES))
         except OSError as error:
             problems.append(f"{path} can't be read: {error.strerror}.")
     if problems:

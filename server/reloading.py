@@ -40,14 +40,22 @@ class Reloaded(Generic[Value]):
         self._signature, self._value = self._read_whole()
         self._checked_s = time.monotonic()
 
+    @property
+    def is_due(self) -> bool:
+        """Whether `get` would look at the files, and so wait for a disk."""
+        return time.monotonic() - self._checked_s >= self._check_every_s
+
     def get(self) -> Value:
-        """The value of the files as they are now, or were when they were last good."""
-        with self._lock:
-            now_s = time.monotonic()
-            if now_s - self._checked_s >= self._check_every_s:
-                self._checked_s = now_s
-                self._look()
-            return self._value
+        """The value of the files as they are now, or were when they were last good.
+
+        It waits for nothing that another thread does, unless its own turn to look has come.
+        """
+        if self.is_due:
+            with self._lock:
+                if self.is_due:
+                    self._checked_s = time.monotonic()
+                    self._look()
+        return self._value
 
     def _look(self) -> None:
         signature = _signature(self._paths)

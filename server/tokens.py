@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from foretell.data.plain_files import read_plain
 from foretell.server.errors import TokenFileError, UnauthenticatedError
 from foretell.server.reloading import Reloaded
 
@@ -78,6 +79,15 @@ class TokenFile:
     ) -> None:
         self._clock = clock
         self._tokens = Reloaded((path,), lambda: read_tokens(path), check_every_s=check_every_s)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether `check` looks at the file; who may not wait for a disk calls `look` first."""
+        return self._tokens.is_due
+
+    def look(self) -> None:
+        """Read the file again if it is time to, and if it has changed."""
+        self._tokens.get()
 
     def check(self, presented: str) -> Token:
         """Find the token that a caller presents; how long it takes tells nothing of the others.
@@ -165,16 +175,11 @@ def add_token(path: Path, name: str, groups: str, until: str | None = None) -> s
 
 def _text_of(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            content = file.read(_MOST_BYTES + 1)
-        text = content.decode()
+        return read_plain(path, _MOST_BYTES).decode()
     except OSError as error:
         raise TokenFileError(f"{path} can't be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise TokenFileError(f"{path} is no text file in UTF-8.") from error
-    if len(content) > _MOST_BYTES:
-        raise TokenFileError(f"{path} has more than {_MOST_BYTES:,} bytes; it can hold no tokens.")
-    return text
 
 
 def _read_line(fields: list[str], where: str, problems: list[str]) -> Token | None:

@@ -3,8 +3,12 @@
 Each of these, with the right digest or none, once ended a whole server or could have.
 """
 
+import contextlib
 import hashlib
 import json
+import os
+import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -113,4 +117,39 @@ def test_a_manifest_that_is_a_link_is_refused_like_any_other_file(
     manifest.rename(tmp_path / MANIFEST_FILE)
     manifest.symlink_to(tmp_path / MANIFEST_FILE)
     with pytest.raises(BundleError, match=r"manifest\.json is a symbolic link"):
+        read_bundle(bundle.path)
+
+
+@pytest.mark.parametrize("name", [MANIFEST_FILE, GRAPH])
+@pytest.mark.parametrize("kind", ["pipe", "socket", "folder"])
+def test_what_is_no_file_is_refused_at_once(bundle: Bundle, name: str, kind: str) -> None:
+    """Who opens a pipe waits for its other end: once no model was loaded any more."""
+    place = bundle.path / name
+    place.unlink()
+    if kind == "pipe":
+        os.mkfifo(place)
+    elif kind == "folder":
+        place.mkdir()
+    else:
+        with contextlib.chdir(bundle.path), socket.socket(socket.AF_UNIX) as one:
+            one.bind(name)
+    found: list[BundleError] = []
+
+    def read() -> None:
+        with pytest.raises(BundleError) as caught:
+            read_bundle(bundle.path)
+        found.append(caught.value)
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert found
+    assert name in str(found[0])
+
+
+def test_a_manifest_without_end_is_refused_before_it_is_read(bundle: Bundle) -> None:
+    """A hole in a file takes no room on the disk, and all of its size in memory."""
+    with (bundle.path / MANIFEST_FILE).open("r+b") as file:
+        file.truncate(2**33)
+    with pytest.raises(BundleError, match=r"manifest\.json can't be read \(more than 4,194,304"):
         read_bundle(bundle.path)

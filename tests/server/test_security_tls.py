@@ -184,7 +184,14 @@ def test_what_is_no_certificate_is_told_before_a_server_starts(authority, tmp_pa
     server, other = authority.sign("server"), authority.sign("other")
     empty = tmp_path / "empty.pem"
     empty.touch()
+    pipe, huge = tmp_path / "pipe", tmp_path / "huge"
+    os.mkfifo(pipe)
+    with huge.open("wb") as file:
+        file.truncate(2**31)
     cases = [
+        (pipe, server.key, None, "pipe can't be read: no regular file"),
+        (server.cert, server.key, pipe, "pipe can't be read: no regular file"),
+        (server.cert, huge, None, "huge can't be read: more than 4,194,304 bytes"),
         (server.cert, other.key, None, r"no certificate with its private key \(.*mismatch"),
         (server.key, server.key, None, "no certificate with its private key"),
         (server.cert, empty, None, "no certificate with its private key"),

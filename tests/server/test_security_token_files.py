@@ -1,9 +1,15 @@
 """Files of tokens: what they hold, how they change, and that they give nothing away."""
 
+import asyncio
 import hashlib
+import os
+import threading
+from types import SimpleNamespace
 
+import grpc
 import pytest
 
+from foretell.server.authorisation import Authorisation
 from foretell.server.errors import TokenFileError, UnauthenticatedError
 from foretell.server.tokens import CLOCK_DRIFT_S, GROUPS, TokenFile, add_token, read_tokens
 
@@ -131,6 +137,43 @@ def test_all_problems_of_a_file_are_told(tmp_path):
     with pytest.raises(TokenFileError) as caught:
         read_tokens(path)
     assert len(caught.value.problems) == 5
+
+
+def test_a_pipe_in_its_place_is_read_by_nobody(tmp_path, caplog):
+    """Who opens a pipe waits for its other end: once the whole server did."""
+    path, pipe = tmp_path / "tokens", tmp_path / "pipe"
+    path.write_text(line("a", "first"))
+    tokens = TokenFile(path, check_every_s=0)
+    os.mkfifo(pipe)
+    pipe.replace(path)
+    found = []
+    thread = threading.Thread(target=lambda: found.append(tokens.check("first").name), daemon=True)
+    thread.start()
+    thread.join(60)
+    assert found == ["a"]
+    assert "no regular file" in caplog.text
+    with pytest.raises(TokenFileError, match="can't be read: no regular file"):
+        read_tokens(path)
+
+
+def test_a_file_is_looked_at_off_the_event_loop(tmp_path, monkeypatch):
+    """A disk that hangs must hold up no call but the one that looks."""
+    path = tmp_path / "tokens"
+    path.write_text(line("a", "first"))
+    tokens = TokenFile(path, check_every_s=3600)
+    monkeypatch.setattr(TokenFile, "is_due", True)
+    looking = []
+    monkeypatch.setattr(TokenFile, "look", lambda _: looking.append(threading.current_thread()))
+    handler = grpc.unary_unary_rpc_method_handler(print)
+
+    async def find(_details):
+        return handler
+
+    metadata = (("authorization", "Bearer first"),)
+    details = SimpleNamespace(method="/foretell.v1.Models/List", invocation_metadata=metadata)
+    assert asyncio.run(Authorisation(tokens).intercept_service(find, details)) is handler
+    assert len(looking) == 1
+    assert looking[0] is not threading.current_thread()
 
 
 def test_a_file_that_is_no_text(tmp_path):
