@@ -188,7 +188,7 @@ def draw_curves(path: Path, names: Sequence[str]) -> None:
         xlabel="step",
         ylim=(1, 6),
     )
-    right.set(title="BLEU of beam 5, validation", xlabel="step")
+    right.set(title="BLEU, validation (Transformer: beam 5; recurrent: greedy)", xlabel="step")
     for axes in (left, right):
         axes.grid(alpha=0.3)
         axes.legend(frameon=False)
@@ -210,10 +210,12 @@ def main() -> None:
         for name in arguments.models:
             train(name, arguments.data)
         return
-    results = {name: evaluate(name, arguments.data) for name in arguments.models}
+    record = HERE.with_suffix(".json")
+    results = json.loads(record.read_text()) if record.exists() else {}
+    results |= {name: evaluate(name, arguments.data) for name in arguments.models}
     print(json.dumps(results, indent=1))
-    HERE.with_suffix(".json").write_text(json.dumps(results, indent=1) + "\n")
-    draw_curves(HERE.with_suffix(".png"), arguments.models)
+    record.write_text(json.dumps(results, indent=1) + "\n")
+    draw_curves(HERE.with_suffix(".png"), [name for name in MODELS if (RUNS / name).exists()])
 
 
 if __name__ == "__main__":
