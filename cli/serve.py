@@ -66,6 +66,13 @@ def serve(
         bool,
         typer.Option("--metrics-open", help="No TLS and no tokens at the HTTP port of metrics."),
     ] = False,
+    compressed_requests: Annotated[
+        Literal["auto", "accept", "refuse"],
+        typer.Option(
+            metavar="auto|accept|refuse",
+            help="Unpack requests; auto: where only this machine or --tls-client-ca lets ask.",
+        ),
+    ] = "auto",
     device: parameters.Device = "auto",
     threads: parameters.Threads = None,
     model_control: Annotated[
@@ -175,6 +182,7 @@ def serve(
             tokens=tokens,
             health_needs_token=health_needs_token,
             metrics_open=metrics_open,
+            compressed_requests=compressed_requests,
         ),
         device=device,
         threads=threads,

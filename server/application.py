@@ -32,6 +32,8 @@ from foretell.server.models_service import ModelsService
 from foretell.server.options import ServerOptions
 from foretell.server.peers import Peers
 from foretell.server.repository import Repository
+from foretell.server.request_sizes import RequestSizes
+from foretell.server.security import takes_compressed
 from foretell.server.status_port import HEALTH, StatusPort
 from foretell.server.telemetry import Telemetry
 from foretell.server.tokens import TokenFile
@@ -39,6 +41,11 @@ from foretell.server.tracing import Tracing
 from foretell.server.translator_service import TranslatorService
 
 _FLUSH_S = 0.5  # health watchers never end by themselves; they get this long to hear the news
+
+_END_S = 5.0  # gRPC ends calls that are cut off at once; on a busy machine somewhat later
+
+# Bits of gRPC's algorithms: none, deflate, gzip.
+_NONE, _ALL = 0b001, 0b111
 
 SERVICES = (
     forecaster_pb2.DESCRIPTOR.services_by_name["Forecaster"].full_name,
@@ -99,18 +106,21 @@ class Application:
             else None
         )
         self._health = ModelHealth(repository, SERVICES)
+        is_unpacking = takes_compressed(options.listen, security)
         self._server = grpc.aio.server(
             interceptors=[
                 Telemetry(repository.observer, self._tracing),
                 AroundCalls(self._drain, spare_libraries=True),
                 AroundCalls(errors_as_status),
                 Authorisation(tokens, health_needs_token=security.health_needs_token),
-                ReadingInside(options.max_fields),
+                ReadingInside(options.max_fields, RequestSizes(options)),
             ],
             options=[
                 ("grpc.so_reuseport", int(options.workers > 1)),
                 ("grpc.max_receive_message_length", options.max_message_bytes),
                 ("grpc.max_send_message_length", options.max_message_bytes),
+                ("grpc.max_concurrent_streams", options.max_streams),
+                ("grpc.compression_enabled_algorithms_bitset", _ALL if is_unpacking else _NONE),
                 # Clients and load balancers ping every 10 s; gRPC would hang up on them.
                 ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
                 ("grpc.keepalive_permit_without_calls", 1),
@@ -147,7 +157,7 @@ class Application:
             self._telling = asyncio.create_task(peers.keep_telling())
         if self.status is not None:
             await self.status.start(self.address, shared=options.workers > 1)
-        await self._health.start()
+        self._health.start()
         await self._server.start()
         repository.start()
 
@@ -160,12 +170,12 @@ class Application:
                 everybody who sends them here knows.
         """
         self._inference.is_stopping = self._is_stopping = True
-        await self._health.stop()
+        self._health.stop()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(hurry.wait(), delay_s)
         is_clean = await self._drain.finish(self._options.grace_s, hurry)
         await self._drain.refuse_the_last(hurry)
-        await self._server.stop(_FLUSH_S)
+        await self._end_calls()
         is_idle = await asyncio.to_thread(self._repository.stop, _FLUSH_S)
         if self._telling is not None:
             self._telling.cancel()
@@ -177,6 +187,11 @@ class Application:
         # A caller may have given up on a computation, which goes on.
         has_ended = await asyncio.to_thread(self._answering.close, _FLUSH_S)
         return Ending.CLEAN if has_ended and is_idle else Ending.ABANDONED
+
+    async def _end_calls(self) -> None:
+        """End what health and reflection still have; wait for no caller without a bound."""
+        ending = asyncio.create_task(self._server.stop(_FLUSH_S))
+        await asyncio.wait([ending], timeout=_FLUSH_S + _END_S)
 
     def _is_serving(self) -> bool:
         return not self._is_stopping and bool(self._repository.models)

@@ -35,6 +35,7 @@ class CallNotes:
         request_id: Under which the log tells of it.
         trace_id: The caller's, 32 hexadecimal digits; empty where none came.
         started_s: When it came, on the clock of `time.monotonic`.
+        peer: Who calls, as gRPC writes an address.
         model: Which it asks, once that is known: a served one's name, never the caller's text.
         version: Of the model.
         phases: What its time went into, as far as that was noted; of a stream of many requests
@@ -47,6 +48,7 @@ class CallNotes:
     request_id: str
     trace_id: str
     started_s: float
+    peer: str = ""
     model: str = ""
     version: int = 0
     phases: list[Phase] = field(default_factory=list)

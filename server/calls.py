@@ -1,14 +1,16 @@
 """Runs something around every call, and reads requests inside it; no method can be forgotten."""
 
+import asyncio
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # has no types
 
 from foretell.server.errors import RequestError
+from foretell.server.request_sizes import RequestSizes
 from foretell.server.wire_scan import count_fields
 
 Around = Callable[[str, grpc.aio.ServicerContext], AbstractAsyncContextManager[None]]
@@ -64,7 +66,7 @@ def around_handler(
             async for response in inner(request, context):
                 yield response
 
-    # Health writes its stream by itself and is a plain coroutine.
+    # A method may write its stream by itself, and is a plain coroutine then.
     wrapped = stream if inspect.isasyncgenfunction(inner) else call
     return _FORMS[form](wrapped, handler.request_deserializer, handler.response_serializer)
 
@@ -76,10 +78,12 @@ class ReadingInside(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc h
 
     Attributes:
         max_fields: Most fields of a request: it must not unfold to many times its size.
+        sizes: Bounds their bytes.
     """
 
-    def __init__(self, max_fields: int) -> None:
+    def __init__(self, max_fields: int, sizes: RequestSizes) -> None:
         self.max_fields = max_fields
+        self.sizes = sizes
 
     async def intercept_service(
         self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
@@ -89,30 +93,60 @@ class ReadingInside(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc h
         if handler is None:
             return handler
         form, inner = _behaviour(handler)
-        read = _reader(handler.request_deserializer, handler_call_details.method, self.max_fields)
+        method: str = handler_call_details.method
+        parse = _reader(handler.request_deserializer, method, self.max_fields)
 
-        async def read_all(contents: AsyncIterator[bytes]) -> AsyncIterator[Any]:
-            number = 0
-            async for content in contents:
-                number += 1
+        def read(content: bytes) -> Any:
+            self.sizes.check(method, len(content))
+            return parse(content)
+
+        @contextmanager
+        def reading(content: Any) -> Iterator[Any]:
+            if handler.request_streaming:
+                yield self._read_all(_until_over(content, asyncio.current_task()), read)
+            else:
+                with self.sizes.held(len(content)):
+                    yield read(content)
+
+        async def call(content: Any, context: grpc.aio.ServicerContext) -> Any:
+            with reading(content) as request:
+                return await inner(request, context)
+
+        async def stream(content: Any, context: grpc.aio.ServicerContext) -> AsyncIterator[Any]:
+            with reading(content) as request:
+                async for response in inner(request, context):
+                    yield response
+
+        wrapped = stream if inspect.isasyncgenfunction(inner) else call
+        return _FORMS[form](wrapped, None, handler.response_serializer)
+
+    async def _read_all(
+        self, contents: AsyncIterator[bytes], read: Callable[[bytes], Any]
+    ) -> AsyncIterator[Any]:
+        """Read the requests of a stream, each counted until the next one is asked for."""
+        number = 0
+        async for content in contents:
+            number += 1
+            with self.sizes.held(len(content)):
                 try:
                     request = read(content)
                 except RequestError as error:
                     error.add_note(f"request {number} of the stream:")
                     raise
+                del content
                 yield request
+                del request
 
-        read_request = read_all if handler.request_streaming else read
 
-        async def call(content: Any, context: grpc.aio.ServicerContext) -> Any:
-            return await inner(read_request(content), context)
-
-        async def stream(content: Any, context: grpc.aio.ServicerContext) -> AsyncIterator[Any]:
-            async for response in inner(read_request(content), context):
-                yield response
-
-        wrapped = stream if inspect.isasyncgenfunction(inner) else call
-        return _FORMS[form](wrapped, None, handler.response_serializer)
+async def _until_over(
+    contents: AsyncIterator[bytes], call: asyncio.Task[Any] | None
+) -> AsyncIterator[bytes]:
+    """Read no more of a call that has ended, whoever reads: gRPC may have destroyed it."""
+    while call is None or not call.done():
+        content = await anext(contents, None)
+        if content is None:
+            return
+        yield content
 
 
 def _behaviour(handler: grpc.RpcMethodHandler) -> tuple[str, Callable[..., Any]]:

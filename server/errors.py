@@ -21,6 +21,7 @@ from foretell.data.errors import (
 )
 from foretell.protos.trailers import write_error_kind
 from foretell.runtime.work import DeadlineError, QueueFullError
+from foretell.server.call_notes import current_notes
 from foretell.server.details import status_details
 from foretell.server.request_id import current_request_id
 
@@ -125,28 +126,31 @@ def fit_status(problems: Sequence[str]) -> str:
 
 @asynccontextmanager
 async def errors_as_status(method: str, context: grpc.aio.ServicerContext) -> AsyncIterator[None]:
-    """End the call with the right status when its body raises; cancellation and own aborts pass."""
+    """End the call with the right status when its body raises; cancellation and own aborts pass.
+
+    So does what gRPC itself raises where the caller is gone: nobody is left to be told anything.
+    """
     try:
         yield
-    except (asyncio.CancelledError, grpc.aio.AbortError):
+    except (asyncio.CancelledError, grpc.aio.BaseError):
         raise
     except Exception as error:
-        code, text = told_status(error, method, context)
+        code, text = told_status(error, method)
         trailers = () if code is grpc.StatusCode.INTERNAL else write_error_kind(error)
         details = status_details(error, code, text, current_request_id())
         await context.abort(code, text, (*trailers, *details))
 
 
-def told_status(
-    error: Exception, method: str, context: grpc.aio.ServicerContext
-) -> tuple[grpc.StatusCode, str]:
+def told_status(error: Exception, method: str) -> tuple[grpc.StatusCode, str]:
     """Choose the status code and the text for a caller, and log a fault of ours under the same id.
+
+    It doesn't ask gRPC's context for anything: the call may be over and gone.
 
     Args:
         error: What a call raised.
         method: Of the call.
-        context: Of the call.
     """
+    notes = current_notes()
     request_id = current_request_id()
     code, text = status_of(error, request_id)
     if code is grpc.StatusCode.INTERNAL:
@@ -156,7 +160,7 @@ def told_status(
             method,
             code.name,
             request_id,
-            context.peer(),
+            notes.peer if notes else "",
             " ".join(str(error).splitlines())[:_MAX_LOG_CHARACTERS],
             exc_info=error,
         )

@@ -191,7 +191,7 @@ class InferenceService(GRPCInferenceServiceServicer):
                 _note_id(error, request)
                 if ends_on_error:
                     raise
-                yield _told(error, request, context)
+                yield _told(error, request)
 
         options = self._options
         work = SideBySide(
@@ -315,11 +315,9 @@ def _echo(name: str) -> str:
     return name if len(name) <= _MOST_NAME else ""
 
 
-def _told(
-    error: Exception, request: wire.ModelInferRequest, context: grpc.aio.ServicerContext
-) -> wire.ModelStreamInferResponse:
+def _told(error: Exception, request: wire.ModelInferRequest) -> wire.ModelStreamInferResponse:
     """Tell an error inside a stream, with the code that a call of its own would have ended with."""
-    code, text = told_status(error, "/inference.GRPCInferenceService/ModelStreamInfer", context)
+    code, text = told_status(error, "/inference.GRPCInferenceService/ModelStreamInfer")
     response = wire.ModelStreamInferResponse(
         error_message=text,
         infer_response=wire.ModelInferResponse(

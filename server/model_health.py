@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from grpc_health.v1 import health, health_pb2
 
+from foretell.server.health_service import HealthService
 from foretell.server.repository import Repository
 
 _SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -29,7 +30,7 @@ class ModelHealth:
     """
 
     def __init__(self, repository: Repository, services: Sequence[str]) -> None:
-        self.servicer = health.aio.HealthServicer()
+        self.servicer = HealthService()
         self._repository = repository
         self._services = tuple(services)
         self._names: set[str] = set()
@@ -37,7 +38,7 @@ class ModelHealth:
         self._following: asyncio.Task[None] | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
 
-    async def start(self) -> None:
+    def start(self) -> None:
         """Say how things are now, and after every change."""
         loop = asyncio.get_running_loop()
 
@@ -46,29 +47,28 @@ class ModelHealth:
                 loop.call_soon_threadsafe(self._changed.set)
 
         self._unsubscribe = self._repository.subscribe(on_change)
-        await self._tell()
+        self._tell()
         self._following = asyncio.create_task(self._follow())
 
-    async def stop(self) -> None:
+    def stop(self) -> None:
         """Say NOT_SERVING of everything but being alive, for good."""
         self._unsubscribe()
         if self._following is not None:
             self._following.cancel()
-            await asyncio.wait([self._following])
         for name in {"", *self._services, *self._names} - {LIVENESS}:
-            await self.servicer.set(name, _NOT_SERVING)
+            self.servicer.set(name, _NOT_SERVING)
 
     async def _follow(self) -> None:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            await self._tell()
+            self._tell()
 
-    async def _tell(self) -> None:
+    def _tell(self) -> None:
         models = self._repository.models
         # A name that was known once is told of from then on: a watcher waits for its return.
         self._names |= {status.name for status in self._repository.statuses()}
         serving = {"": bool(models)} | dict.fromkeys(self._services, True)
         serving |= {name: name in models for name in self._names} | {LIVENESS: True}
         for name, is_serving in serving.items():
-            await self.servicer.set(name, _SERVING if is_serving else _NOT_SERVING)
+            self.servicer.set(name, _SERVING if is_serving else _NOT_SERVING)

@@ -130,6 +130,19 @@ class ServerOptions:
         return min(int(self.max_connection_age_s * 1000), _LARGEST) or _LARGEST
 
     @property
+    def max_held_bytes(self) -> int:
+        """Most bytes of all requests in work: two full queues, or eight of the largest requests."""
+        return 2 * max(self.max_queue_bytes, 4 * self.max_message_bytes)
+
+    @property
+    def max_streams(self) -> int:
+        """Most calls of one connection; more wait at the client.
+
+        More than wait for a model, so that who sends too many is told so.
+        """
+        return min(max(256, 2 * self.max_queue), _LARGEST)
+
+    @property
     def max_fields(self) -> int:
         """Most fields of one request: some for each series and sentence, and for its tensors."""
         return 100_000 + 8 * (self.max_series + self.max_sentences)

@@ -4,9 +4,12 @@ import ipaddress
 import socket
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, get_args
 
 from foretell.data.errors import OptionError
 from foretell.server.listen import is_unix, split_address
+
+CompressedRequests = Literal["auto", "accept", "refuse"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,6 +28,8 @@ class SecurityOptions:
         tokens: File of bearer tokens, see `foretell.server.tokens`; None asks for none.
         health_needs_token: Whether health, too, is told only to callers with a token.
         metrics_open: The HTTP port talks in clear and asks for no token, whatever gRPC does.
+        compressed_requests: Whether requests may be compressed: "accept", "refuse", or "auto" for
+            where no stranger can send any; see `takes_compressed`.
     """
 
     tls_cert: Path | None = None
@@ -33,6 +38,7 @@ class SecurityOptions:
     tokens: Path | None = None
     health_needs_token: bool = False
     metrics_open: bool = False
+    compressed_requests: CompressedRequests = "auto"
 
     def __post_init__(self) -> None:
         problems = []
@@ -43,6 +49,11 @@ class SecurityOptions:
             problems.append("tls_client_ca is given without tls_cert and tls_key; it needs both.")
         if self.health_needs_token and self.tokens is None:
             problems.append("health_needs_token is set without tokens; give a file of tokens.")
+        if self.compressed_requests not in get_args(CompressedRequests):
+            problems.append(
+                f"compressed_requests is {self.compressed_requests!r}; it must be auto, accept or "
+                "refuse."
+            )
         if problems:
             raise OptionError(problems)
 
@@ -86,6 +97,23 @@ def open_doors(listen: str, security: SecurityOptions, metrics: str = "") -> lis
             "can ask the models."
         )
     return doors
+
+
+def takes_compressed(listen: str, security: SecurityOptions) -> bool:
+    """Whether a server unpacks requests.
+
+    60 KiB unpack to 60 MiB before anyone can look at them, token or not, and health asks for none;
+    so by itself a server does it only for programs of its machine and for known certificates.
+
+    Args:
+        listen: Where it listens.
+        security: How it is protected.
+    """
+    if security.compressed_requests != "auto":
+        return security.compressed_requests == "accept"
+    if is_unix(listen) or security.tls_client_ca is not None:
+        return True
+    return _is_local(split_address(listen)[0])
 
 
 def _is_local(host: str) -> bool:

@@ -57,8 +57,11 @@ class Telemetry(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc has n
 
     def _begin(self, path: str, method: Method, context: grpc.aio.ServicerContext) -> None:
         headers = dict(context.invocation_metadata() or ())
+        # Read now: when the callback runs, gRPC may have destroyed its call, and a look at what is
+        # gone ends the process. Codes, details and deadlines are kept beside the call.
         notes = CallNotes(
             method=path,
+            peer=context.peer(),
             request_id=new_request_id(_text(headers, HEADER)),
             trace_id=trace_id_of(_text(headers, "traceparent")),
             started_s=time.monotonic(),
@@ -102,7 +105,7 @@ def _tell(
         "code": code.name,
         "seconds": round(seconds, 6),
         **{f"{name}_s": round(spent_s, 6) for name, spent_s in notes.spent_s.items()},
-        "peer": context.peer(),
+        "peer": notes.peer,
         "request_id": notes.request_id,
         "trace_id": notes.trace_id,
     }
