@@ -13,6 +13,7 @@ from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass
 
 from foretell.data.errors import OptionError
+from foretell.runtime.pace import Pace
 from foretell.runtime.row_queue import RowQueue
 from foretell.runtime.work import (
     DEFAULT_PRIORITY,
@@ -26,7 +27,6 @@ from foretell.runtime.work import (
 )
 
 _IDLE_S = 10.0  # a thread without work ends after so long, and lets go of all it holds
-_LEAST_RETRY_S, _MOST_RETRY_S = 0.05, 10.0
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +115,7 @@ class Scheduler:
         self._num_idle = 0
         self._running: dict[Batch, threading.Thread] = {}
         self._watchdog: threading.Thread | None = None
-        self._batch_s = 0.0  # mean of late
+        self._pace = Pace()
         self._is_closed = False
 
     @property
@@ -215,7 +215,8 @@ class Scheduler:
             )
         else:
             return
-        retry_after_s = min(max(self._batch_s, _LEAST_RETRY_S), _MOST_RETRY_S)
+        rows = max(len(self._queue), self._num_waiting)  # of some only their rows aren't there yet
+        retry_after_s = self._pace.retry_after_s(rows, self._max_threads, self._running)
         raise QueueFullError(
             f"Exceeds maximum queue size: {full}. Ask again in {retry_after_s:.2g} s, or another "
             "server.",
@@ -304,7 +305,8 @@ class Scheduler:
             self._running.pop(batch, None)
             for request in batch.waiting:
                 request.batches.discard(batch)
-            self._batch_s += 0.2 * (compute_s - self._batch_s)
+            if is_real and fault is None:
+                self._pace.note(batch, compute_s)
             rest = batch.rest()
         if fault is None:
             self._report(batch, compute_s)

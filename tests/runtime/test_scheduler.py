@@ -6,9 +6,19 @@ import time
 import pytest
 
 from foretell.data.errors import OptionError
+from foretell.runtime.pace import Pace
 from foretell.runtime.scheduler import QueueLimits, Scheduler
 from foretell.runtime.stopping import StoppedError
-from foretell.runtime.work import BatchTimeError, DeadlineError, QueueFullError, Row
+from foretell.runtime.work import (
+    Batch,
+    BatchTimeError,
+    DeadlineError,
+    Owner,
+    QueuedRow,
+    QueueFullError,
+    Request,
+    Row,
+)
 
 WAIT_S = 20.0
 
@@ -54,6 +64,13 @@ def desk():
     yield desk
     desk.go.set()
     assert desk.scheduler.close(WAIT_S)
+
+
+def _retry_after_s(desk):
+    with pytest.raises(QueueFullError) as full:
+        desk.scheduler.admit()
+    assert f"Ask again in {full.value.retry_after_s:.2g} s" in str(full.value)
+    return full.value.retry_after_s
 
 
 def result(request):
@@ -144,6 +161,46 @@ def test_a_full_queue_says_so_and_has_room_once_somebody_leaves():
         result(request)
     assert desk.batches[1:] == [["b", "c"]]
     assert desk.scheduler.num_waiting == 0
+
+
+def test_a_full_queue_tells_when_what_waits_has_had_its_turn():
+    """Before a batch has ended, and after it: a batch takes what one took, and several wait."""
+    desk = Desk({"limits": QueueLimits(max_requests=3)})
+    first = desk.occupy()
+    asked = [desk.ask(value, share=1.0)[0] for value in "abc"]
+    early = _retry_after_s(desk)
+    time.sleep(0.4)
+    assert early >= 3.0  # three batches of nobody knows how long
+    desk.go.set()
+    for request in (first, *asked):
+        result(request)
+    for _ in asked:
+        assert desk.entered.acquire(timeout=WAIT_S)
+    desk.go.clear()
+    desk.occupy()
+    asked = [desk.ask(value, share=1.0)[0] for value in "abc"]
+    late = _retry_after_s(desk)
+    desk.go.set()
+    for request in asked:
+        result(request)
+    assert 3 * 0.4 * 0.8**3 <= late <= 30.0
+
+
+def test_the_age_of_a_batch_that_takes_longer_counts():
+    started = Batch(Owner, [QueuedRow(None, Request(Owner), 0.0)])
+    started.started_at = time.monotonic() - 7.0
+    pace = Pace()
+    pace.note(started, 0.001)
+    assert 7.0 <= pace.retry_after_s(0, 2, [started]) < 30.0
+    assert pace.retry_after_s(10**6, 2, [started]) == 30.0
+    assert pace.retry_after_s(0, 2, []) == 0.05
+
+
+def test_rows_that_share_a_batch_have_their_turn_together():
+    pace = Pace()
+    pace.note(Batch(Owner, [QueuedRow(None, Request(Owner), 0.0)] * 32), 2.0)
+    assert pace.retry_after_s(33, 1, []) == 4.0
+    assert pace.retry_after_s(33, 2, []) == 2.0
 
 
 def test_bytes_are_bounded_too_and_held_until_the_answer():
