@@ -13,7 +13,6 @@ from foretell.runtime.work import (
     Batch,
     BatchTimeError,
     DeadlineError,
-    Owner,
     QueuedRow,
     QueueFullError,
     Request,
@@ -71,6 +70,12 @@ def _retry_after_s(desk):
         desk.scheduler.admit()
     assert f"Ask again in {full.value.retry_after_s:.2g} s" in str(full.value)
     return full.value.retry_after_s
+
+
+def _batch(num_rows):
+    owner = Scheduler(threads=1)
+    row = QueuedRow(Row(lambda batch: None, "k", None), Request(owner), 0.0)
+    return Batch(owner, [row] * num_rows)
 
 
 def result(request):
@@ -187,7 +192,7 @@ def test_a_full_queue_tells_when_what_waits_has_had_its_turn():
 
 
 def test_the_age_of_a_batch_that_takes_longer_counts():
-    started = Batch(Owner, [QueuedRow(None, Request(Owner), 0.0)])
+    started = _batch(1)
     started.started_at = time.monotonic() - 7.0
     pace = Pace()
     pace.note(started, 0.001)
@@ -198,7 +203,7 @@ def test_the_age_of_a_batch_that_takes_longer_counts():
 
 def test_rows_that_share_a_batch_have_their_turn_together():
     pace = Pace()
-    pace.note(Batch(Owner, [QueuedRow(None, Request(Owner), 0.0)] * 32), 2.0)
+    pace.note(_batch(32), 2.0)
     assert pace.retry_after_s(33, 1, []) == 4.0
     assert pace.retry_after_s(33, 2, []) == 2.0
 
