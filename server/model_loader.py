@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from foretell.data.errors import BundleError, ForetellError, ModelNotFoundError
-from foretell.server.errors import ModelControlError, ModelLoadError
+from foretell.server.errors import ModelControlError, ModelLoadError, RequestError
 from foretell.server.model_folder import Fingerprint, bad_names, find_versions, take_fingerprint
 from foretell.server.served import Model, ServedForecaster, ServedTranslator
 from foretell.server.served_models import ServedModels, State, VersionStatus
@@ -106,7 +106,7 @@ class ModelLoader:
             self._complain(f"the models can't be looked through: {error}")
             return
         self._complain(" ".join(bad_names(found)))
-        found = {name: of for name, of in found.items() if not bad_names([name])}
+        found = _good(found)
         for name, version in self._known() - {(n, v) for n, of in found.items() for v in of}:
             self._forget_trials((name, version))
             self._models.forget(name, version)
@@ -132,8 +132,12 @@ class ModelLoader:
             ModelNotFoundError: It isn't there; what is there is listed.
             ModelLoadError: It can't be loaded; what served goes on serving.
             ModelControlError: Another version is pinned.
+            RequestError: It is there, but can't be served under this name.
         """
         found = find_versions(self._path)
+        if name in found and (problems := bad_names([name])):
+            raise RequestError(problems)
+        found = _good(found)
         versions = found.get(name, {})
         pinned = self._pins.get(name, 0)
         wanted = version or pinned or max(versions, default=0)
@@ -263,10 +267,15 @@ class ModelLoader:
         self._complaint = complaint
 
 
+def _good(found: Mapping[str, dict[int, Path]]) -> dict[str, dict[int, Path]]:
+    """Those that have names which can be served."""
+    return {name: versions for name, versions in found.items() if not bad_names([name])}
+
+
 def _absent(name: str, version: int, found: Mapping[str, Mapping[int, Path]]) -> str:
     what = f"version {version} of {name[:128]!r}" if version else f"model {name[:128]!r}"
     there = [
-        f"{known} (version{'s' * (len(versions) > 1)} {', '.join(map(str, versions))})"
+        f"{known!r} (version{'s' * (len(versions) > 1)} {', '.join(map(str, versions))})"
         for known, versions in sorted(found.items())
     ]
     return f"{what} is not in the folder of models; there are: {', '.join(there) or 'none'}."

@@ -271,7 +271,7 @@ class ServedModels:
 
     def _list(self) -> str:
         models = [self._serving[name].model for name in sorted(self._serving)]
-        return ", ".join(f"{model.name} (version {model.version})" for model in models)
+        return ", ".join(f"{model.name!r} (version {model.version})" for model in models)
 
     def _tell(self) -> None:
         for listener in tuple(self._listeners):

@@ -117,7 +117,7 @@ def test_a_server_that_is_not_there(ask):
 def test_an_unknown_model_is_answered_with_those_there_are(ask, serving, make_forecaster):
     with (
         serving(demand=make_forecaster(), energy=make_forecaster()) as address,
-        pytest.raises(RemoteError, match=r"'sales'; there are: demand \(version 1\)") as caught,
+        pytest.raises(RemoteError, match=r"'sales'; there are: 'demand' \(version 1\)") as caught,
     ):
         ask(address, TABLE, 1, model="sales")
     assert caught.value.code == "NOT_FOUND"

@@ -60,7 +60,7 @@ def test_readiness_and_answers_agree(stub):
             lambda n=name, v=version: stub.ModelInfer(ask(n, version=v, sentences=["a"])),
             grpc.StatusCode.NOT_FOUND,
             "Request for unknown model",
-            "ende (version 1)" if name and version != "0" else "",
+            "'ende' (version 1)" if name and version != "0" else "",
         )
 
 

@@ -92,7 +92,7 @@ def test_an_unloaded_model_finishes_its_calls(serving_folder, load, make_request
         old = stub.Forecast.future(request, timeout=60)
         load.entered.acquire()
         ModelsStub(channel).Unload(UnloadModelRequest(model="demand"), timeout=60)
-        with pytest.raises(grpc.RpcError, match=r"there is no model 'demand'; there are: sales"):
+        with pytest.raises(grpc.RpcError, match=r"there is no model 'demand'; there are: 'sales'"):
             stub.Forecast(request, timeout=60)
         load.go.set()
         assert old.result().version == 1

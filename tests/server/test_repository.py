@@ -166,6 +166,6 @@ def test_names_that_clients_could_not_write_are_refused(folder, load):
 def test_a_name_from_a_client_is_only_ever_looked_up(make_forecaster):
     repository = Repository([Model("demand", 1, make_forecaster())])
     for name in ("../demand", "demand/1", "DEMAND", "x" * 10_000):
-        with pytest.raises(ModelNotFoundError, match=r"there are: demand \(version 1\)") as caught:
+        with pytest.raises(ModelNotFoundError, match=r"are: 'demand' \(version 1\)") as caught:
             repository.get(name, 0)
         assert len(str(caught.value)) < 300

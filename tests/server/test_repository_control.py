@@ -7,7 +7,12 @@ import threading
 import pytest
 
 from foretell.data.errors import BundleError, DeviceError, ModelNotFoundError, OptionError
-from foretell.server.errors import ModelControlError, ModelLoadError, ModelNotReadyError
+from foretell.server.errors import (
+    ModelControlError,
+    ModelLoadError,
+    ModelNotReadyError,
+    RequestError,
+)
 from foretell.server.model_loader import ModelLoader
 from foretell.server.repository import ModelControl, Repository, State
 from foretell.server.served_models import ServedModels
@@ -238,8 +243,8 @@ def test_a_pinned_version_that_is_not_there_stops_the_start(tmp_path, load):
     with pytest.raises(ModelNotFoundError) as caught:
         folder.loader.load_all()
     assert caught.value.problems == (
-        "version 3 of 'demand' is not in the folder of models; there are: demand (version 1).",
-        "version 1 of 'sale' is not in the folder of models; there are: demand (version 1).",
+        "version 3 of 'demand' is not in the folder of models; there are: 'demand' (version 1).",
+        "version 1 of 'sale' is not in the folder of models; there are: 'demand' (version 1).",
     )
 
 
@@ -263,6 +268,20 @@ def make_repository(folder, load):
     return make
 
 
+@pytest.mark.parametrize("name", ["bad\nname", "a b", "x" * 200, "demand:forecaster", "é"])
+def test_a_name_that_can_not_be_served_is_not_loaded(folder, name, caplog):
+    """In logs it would begin lines of its own, or be another model's graph."""
+    folder.write(1, name=name)
+    with pytest.raises(RequestError, match="can't be served; rename the folder") as caught:
+        folder.loader.load_named(name, 1)
+    assert "\n" not in str(caught.value)
+    assert folder.serving == {"demand": 1}
+    assert folder.states == {1: State.READY}
+    with pytest.raises(ModelNotFoundError) as absent:
+        folder.loader.load_named("sales", 0)
+    assert str(absent.value).endswith("there are: 'demand' (version 1).")
+
+
 def test_callers_load_and_unload_where_they_may(folder, make_repository):
     async def ask(repository):
         folder.write(2)
@@ -277,7 +296,7 @@ def test_callers_load_and_unload_where_they_may(folder, make_repository):
             "version 3 of demand can't be loaded: bundle demand/3: graph holds 'bad'. "
             "Version 2 goes on serving."
         )
-        with pytest.raises(ModelNotFoundError, match=r"there are: demand \(versions 1, 2, 3\)"):
+        with pytest.raises(ModelNotFoundError, match=r"there are: 'demand' \(versions 1, 2, 3\)"):
             await repository.load_model("../demand", 1)
         assert (await repository.load_model("demand", 1)).state is State.READY  # a way back
         assert repository.get("demand", 0).version == 1

@@ -145,7 +145,7 @@ def test_unknown_models_are_answered_with_those_there_are(serving, make_forecast
             with pytest.raises(grpc.RpcError, match=text) as caught:
                 stub.Forecast(make_request({"a": [1, 2]}, **fields))
             assert caught.value.code() is grpc.StatusCode.NOT_FOUND
-            assert "demand (version 1), energy (version 1)" in caught.value.details()
+            assert "'demand' (version 1), 'energy' (version 1)" in caught.value.details()
 
 
 def test_a_lone_model_need_not_be_named(serving, make_forecaster, make_request):
@@ -263,7 +263,7 @@ def test_models_are_listed_and_described(serving, make_forecaster):
         stub = ModelsStub(channel)
         listed = stub.List(ListModelsRequest()).models
         description = stub.Describe(DescribeModelRequest(model="demand"))
-        with pytest.raises(grpc.RpcError, match="there is no model 'x'; there are: demand"):
+        with pytest.raises(grpc.RpcError, match="there is no model 'x'; there are: 'demand'"):
             stub.Describe(DescribeModelRequest(model="x"))
     assert [(model.name, model.version, model.state) for model in listed] == [
         ("demand", 1, 1),

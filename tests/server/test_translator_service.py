@@ -139,7 +139,7 @@ def test_each_kind_of_model_says_what_it_is(
         with pytest.raises(grpc.RpcError, match="ende is a translator, no forecaster") as caught:
             ForecasterStub(channel).Forecast(make_request({"a": [1, 2]}, model="ende"))
         assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
-        with pytest.raises(grpc.RpcError, match=r"there is no model 'x'; there are: demand"):
+        with pytest.raises(grpc.RpcError, match=r"there is no model 'x'; there are: 'demand'"):
             translate(channel, "a", model="x")
 
 
