@@ -106,6 +106,7 @@ class Application:
             else None
         )
         self._health = ModelHealth(repository, SERVICES)
+        self._sizes = RequestSizes(options)
         is_unpacking = takes_compressed(options.listen, security)
         self._server = grpc.aio.server(
             interceptors=[
@@ -113,7 +114,7 @@ class Application:
                 AroundCalls(self._drain, spare_libraries=True),
                 AroundCalls(errors_as_status),
                 Authorisation(tokens, health_needs_token=security.health_needs_token),
-                ReadingInside(options.max_fields, RequestSizes(options)),
+                ReadingInside(options.max_fields, self._sizes),
             ],
             options=[
                 ("grpc.so_reuseport", int(options.workers > 1)),
@@ -144,7 +145,7 @@ class Application:
             TranslatorService(repository, answering, options), self._server
         )
         add_ModelsServicer_to_server(ModelsService(repository, options), self._server)
-        self._inference = InferenceService(repository, answering, options)
+        self._inference = InferenceService(repository, answering, options, self._sizes)
         add_GRPCInferenceServiceServicer_to_server(self._inference, self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health.servicer, self._server)
         reflection.enable_server_reflection(

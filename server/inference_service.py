@@ -37,6 +37,7 @@ from foretell.server.inference_translations import (
 )
 from foretell.server.options import ServerOptions
 from foretell.server.repository import Repository
+from foretell.server.request_sizes import RequestSizes
 
 EXTENSIONS = (
     "model_configuration",
@@ -58,9 +59,14 @@ class InferenceService(GRPCInferenceServiceServicer):
     """
 
     def __init__(
-        self, repository: Repository, answering: Answering, options: ServerOptions
+        self,
+        repository: Repository,
+        answering: Answering,
+        options: ServerOptions,
+        sizes: RequestSizes,
     ) -> None:
         self.is_stopping = False
+        self._sizes = sizes
         self._repository = repository
         self._models = InferenceModels(repository, options)
         self._answering = answering
@@ -184,9 +190,10 @@ class InferenceService(GRPCInferenceServiceServicer):
             request: wire.ModelInferRequest,
         ) -> AsyncGenerator[wire.ModelStreamInferResponse, None]:
             try:
-                async with aclosing(self._answers(request, context)) as responses:
-                    async for response in responses:
-                        yield wire.ModelStreamInferResponse(infer_response=response)
+                with self._sizes.held(request.ByteSize()):
+                    async with aclosing(self._answers(request, context)) as responses:
+                        async for response in responses:
+                            yield wire.ModelStreamInferResponse(infer_response=response)
             except Exception as error:
                 _note_id(error, request)
                 if ends_on_error:
