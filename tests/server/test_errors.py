@@ -1,5 +1,6 @@
 """Which status a caller gets, and that its text always arrives."""
 
+import asyncio
 from urllib.parse import quote
 
 import grpc
@@ -18,6 +19,7 @@ from foretell.server.errors import (
     MessageSizeError,
     ModelKindError,
     RequestError,
+    errors_as_status,
     fit_status,
     status_of,
 )
@@ -62,3 +64,16 @@ def test_one_long_problem_is_cut():
     assert fit_status(["x" * 4094]) == "x" * 341 + " ..."
     assert fit_status(["x" * 4093]) == "x" * 4093
     assert fit_status(["é" * 10_000]) == "é" * 341 + " ..."
+
+
+@pytest.mark.parametrize("error", [grpc.aio.InternalError("sent"), grpc.aio.UsageError("over")])
+def test_what_gRPC_raises_of_a_caller_who_is_gone_is_no_fault_of_ours(error, caplog):
+    """Nobody is left to be told, and the log has nothing to tell; the call counts as cancelled."""
+
+    async def write():
+        async with errors_as_status("/a.Service/Method", None):
+            raise error
+
+    with pytest.raises(type(error)):
+        asyncio.run(write())
+    assert not caplog.records

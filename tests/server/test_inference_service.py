@@ -14,6 +14,7 @@ from foretell.server.answering import Answering
 from foretell.server.inference_service import InferenceService
 from foretell.server.options import ServerOptions
 from foretell.server.repository import Repository
+from foretell.server.request_sizes import RequestSizes
 from foretell.server.served import Model
 
 REQUESTS = runpy.run_path(str(Path(__file__).with_name("inference_requests.py")))
@@ -185,7 +186,8 @@ def test_a_server_that_is_going_is_live_but_not_ready(make_translator):
     """In its drain delay it still answers, so that whoever asks may learn to ask another."""
     repository = Repository([Model("ende", 1, make_translator())])
     options = ServerOptions()
-    service = InferenceService(repository, Answering(options, repository.observer), options)
+    answering = Answering(options, repository.observer)
+    service = InferenceService(repository, answering, options, RequestSizes(options))
     service.is_stopping = True
 
     async def look():
