@@ -1,4 +1,4 @@
-"""grpc.health.v1 as its .proto file has it: names are short, and a slow watcher hears the newest."""
+"""grpc.health.v1 as its .proto file has it: short names, and a slow watcher hears the newest."""
 
 import asyncio
 from types import SimpleNamespace
