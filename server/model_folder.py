@@ -7,7 +7,7 @@ here: no path is made from one.
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from foretell.data.bundle import MANIFEST_FILE, bundle_versions
@@ -42,6 +42,44 @@ def find_versions(path: Path) -> dict[str, dict[int, Path]]:
         if (entry / MANIFEST_FILE).is_file():
             found[entry.name] = {1: entry}
     return {name: versions for name, versions in found.items() if versions}
+
+
+def is_given_alone(path: Path, found: Mapping[str, Mapping[int, Path]]) -> bool:
+    """Whether what `find_versions` found is the given folder itself: one model, or one bundle."""
+    path = Path(os.path.abspath(path))
+    return any(
+        bundle == path or (name == path.name and bundle.parent == path)
+        for name, versions in found.items()
+        for bundle in versions.values()
+    )
+
+
+def find_unnumbered(path: Path) -> list[Path]:
+    """Find folders that stand where versions do, but have no version's name: v3, 2026-11-30, 007.
+
+    Of a model without any version only those that hold a bundle; the others are somebody's notes.
+
+    Raises:
+        OSError: A folder can't be read.
+    """
+    path = Path(os.path.abspath(path))
+    if (path / MANIFEST_FILE).is_file():
+        return []
+    found = []
+    for model in [path] if bundle_versions(path) else _folders(path):
+        if (model / MANIFEST_FILE).is_file():
+            continue  # a bundle; what is in it is its own
+        versions = bundle_versions(model)
+        found += [
+            folder
+            for folder in _folders(model)
+            if folder not in versions.values() and (versions or (folder / MANIFEST_FILE).is_file())
+        ]
+    return found
+
+
+def _folders(path: Path) -> list[Path]:
+    return sorted(one for one in path.iterdir() if not one.name.startswith(".") and one.is_dir())
 
 
 def bad_names(names: Iterable[str]) -> list[str]:

@@ -14,7 +14,14 @@ from pathlib import Path
 
 from foretell.data.errors import BundleError, ForetellError, ModelNotFoundError
 from foretell.server.errors import ModelControlError, ModelLoadError, RequestError
-from foretell.server.model_folder import Fingerprint, bad_names, find_versions, take_fingerprint
+from foretell.server.model_folder import (
+    Fingerprint,
+    bad_names,
+    find_unnumbered,
+    find_versions,
+    is_given_alone,
+    take_fingerprint,
+)
 from foretell.server.served import Model, ServedForecaster, ServedTranslator
 from foretell.server.served_models import ServedModels, State, VersionStatus
 
@@ -56,6 +63,9 @@ class ModelLoader:
         models: Where versions serve.
         pins: Versions by name, in place of the newest good one.
         clock: Seconds, for waiting.
+
+    Attributes:
+        passed_over: What the folder holds that has no name to be served under, a sentence each.
     """
 
     def __init__(
@@ -76,19 +86,22 @@ class ModelLoader:
         self._postponed: dict[_Version, _Postponed] = {}
         self._missing: set[str] = set()
         self._complaint = ""
+        self._unnumbered: set[Path] = set()
         self._clock = clock
+        self.passed_over: list[str] = []
 
     def load_all(self) -> None:
         """Load the newest good version of each model.
 
         Raises:
-            BundleError: There is no such folder, or a model's name can't be served.
+            BundleError: There is no such folder, or it is a model whose name can't be served.
             ModelNotFoundError: A version that is pinned is not there.
             DeviceError: The device can't be had.
         """
         found = find_versions(self._path)
-        if problems := bad_names(found):
+        if (problems := bad_names(found)) and is_given_alone(self._path, found):
             raise BundleError(problems)
+        found = self._pass_over(found)
         self._check_pins(found)
         for name, versions in sorted(found.items()):
             for version in self._candidates(name, versions):
@@ -105,8 +118,7 @@ class ModelLoader:
         except (BundleError, OSError) as error:
             self._complain(f"the models can't be looked through: {error}")
             return
-        self._complain(" ".join(bad_names(found)))
-        found = _good(found)
+        found = self._pass_over(found)
         for name, version in self._known() - {(n, v) for n, of in found.items() for v in of}:
             self._forget_trials((name, version))
             self._models.forget(name, version)
@@ -193,6 +205,7 @@ class ModelLoader:
         """
         key = (name, version)
         fingerprint = take_fingerprint(bundle)
+        before = self._models.models.get(name)
         self._models.note(VersionStatus(name, version, State.LOADING))
         start = time.monotonic()
         try:
@@ -205,8 +218,7 @@ class ModelLoader:
                     VersionStatus(name, version, State.LOADING, f"perhaps being copied: {reason}")
                 )
                 return False
-            told = _printable(str(error))
-            _log.error("model=%s version=%d is not served: %s", name, version, told)
+            _log.error("%s: %s", self._not_served(key), _printable(str(error)))
         except ForetellError as error:
             if is_start:
                 self._models.forget(name, version)
@@ -217,11 +229,14 @@ class ModelLoader:
             return False
         except Exception:  # a fault of ours in one bundle must not stop the others
             reason = "a fault of the server's own; its log tells more."
-            _log.exception("model=%s version=%d is not served", name, version)
+            _log.exception("%s", self._not_served(key))
         else:
             self._loaded[key] = fingerprint
             self._forget_trials(key)
             self._models.put(Model(name, version, served), time.monotonic() - start)
+            if not is_start:  # then all of them are told together
+                was = f" (was {before.version})" if before is not None else ""
+                _log.info("model=%s version=%d serves now%s", name, version, was)
             return True
         self._forget_trials(key)
         self._failed[key] = fingerprint
@@ -235,8 +250,15 @@ class ModelLoader:
         if before is not None and before.fingerprint == fingerprint:
             wait_s = min(2 * before.wait_s, _MOST_WAIT_S)
         self._postponed[key] = _Postponed(fingerprint, self._clock() + wait_s, wait_s)
-        told = "model=%s version=%d is not served, and tried again in %.0f s: %s"
-        _log.error(told, *key, wait_s, reason)
+        _log.error("%s, and tried again in %.0f s: %s", self._not_served(key), wait_s, reason)
+
+    def _not_served(self, key: _Version) -> str:
+        """How a line of the log begins that tells why a version isn't loaded."""
+        name, version = key
+        serving = self._models.models.get(name)
+        is_kept = serving is not None and serving.version == version
+        what = "loaded anew, the copy in memory serves on" if is_kept else "served"
+        return f"model={name} version={version} is not {what}"
 
     def _forget_trials(self, key: _Version) -> None:
         for trials in (self._failed, self._unsettled, self._postponed):
@@ -260,6 +282,21 @@ class ModelLoader:
         rest = "" if serving is None else f" Version {serving.version} goes on serving."
         return f"version {version} of {name} can't be loaded: {told[name, version]}{rest}"
 
+    def _pass_over(self, found: Mapping[str, dict[int, Path]]) -> dict[str, dict[int, Path]]:
+        """Leave out models that have no name to be served under; tell of them, and of versions."""
+        bad = bad_names(found)
+        self._complain(" ".join(bad))
+        try:
+            unnumbered = find_unnumbered(self._path)
+        except OSError:  # gone just now; the next look tells
+            unnumbered = []
+        told = {folder: _not_numbered(folder) for folder in unnumbered}
+        for folder in told.keys() - self._unnumbered:
+            _log.warning("%s", told[folder])
+        self._unnumbered = set(told)
+        self.passed_over = [*bad, *told.values()]
+        return _good(found)
+
     def _complain(self, complaint: str) -> None:
         """Log what is wrong with the folder, once."""
         if complaint and complaint != self._complaint:
@@ -270,6 +307,14 @@ class ModelLoader:
 def _good(found: Mapping[str, dict[int, Path]]) -> dict[str, dict[int, Path]]:
     """Those that have names which can be served."""
     return {name: versions for name, versions in found.items() if not bad_names([name])}
+
+
+def _not_numbered(folder: Path) -> str:
+    name = repr(f"{folder.parent.name}/{folder.name}")
+    return _printable(
+        f"{name} is not a version number, passed over; rename the folder: 1, 2, 3, ... without "
+        "leading zeros."
+    )
 
 
 def _absent(name: str, version: int, found: Mapping[str, Mapping[int, Path]]) -> str:

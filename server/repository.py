@@ -144,7 +144,8 @@ class Repository(ServedModels):
         repository._loader = ModelLoader(path, load, repository, repository.control.pins)
         repository._loader.load_all()
         if not repository.models:
-            error = _nothing_served(path, repository.failures)
+            passed_over = repository._loader.passed_over
+            error = _nothing_served(path, repository.failures, passed_over)
             if repository.control.mode == "none":
                 raise error
             _log.warning("not ready yet: %s", error)
@@ -250,8 +251,11 @@ class Repository(ServedModels):
             _log.exception("the models are not all followed")
 
 
-def _nothing_served(path: Path, failures: Sequence[Failure]) -> BundleError:
+def _nothing_served(
+    path: Path, failures: Sequence[Failure], passed_over: Sequence[str]
+) -> BundleError:
     tried = [f"{bad.name} version {bad.version}: {bad.reason}" for bad in failures]
+    tried += passed_over
     if not tried:
         return BundleError(f"{path} holds no models; expected models/NAME/VERSION in it.")
     return BundleError([f"no model under {path} can be served.", *tried])

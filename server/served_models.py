@@ -225,13 +225,19 @@ class ServedModels:
             ]
             self._leaving = [one for one in self._leaving if one not in gone]
             is_more = bool(self._leaving)
+            serving = {name: one.model.version for name, one in self._serving.items()}
         if gone:
             names = [(one.model.name, one.model.version) for one in gone]
             gone.clear()
             self._tell()
             _give_memory_back()
             for name, version in names:
-                _log.info("model=%s version=%d is unloaded", name, version)
+                _log.info(
+                    "model=%s version=%d is unloaded%s",
+                    name,
+                    version,
+                    _why(version, serving.get(name)),
+                )
                 self.observer.on_unloaded(name, version)
         return is_more
 
@@ -276,6 +282,14 @@ class ServedModels:
     def _tell(self) -> None:
         for listener in tuple(self._listeners):
             listener()
+
+
+def _why(version: int, serving: int | None) -> str:
+    """What an unloaded version was, beside the one that serves."""
+    if serving is None:
+        return ""
+    now = "its files have changed" if serving == version else f"version {serving} serves"
+    return f"; it was replaced: {now}"
 
 
 def _give_memory_back() -> None:

@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from foretell.data.errors import BundleError, DeviceError, ModelNotFoundError
-from foretell.server.repository import Repository
+from foretell.server.model_loader import ModelLoader
+from foretell.server.repository import ModelControl, Repository
 from foretell.server.served import Model
+from foretell.server.served_models import ServedModels
 
 
 @pytest.fixture
@@ -158,9 +160,53 @@ def test_a_folder_that_is_none_is_named(folder, load, name, text):
         Repository.load(path / name, load)
 
 
-def test_names_that_clients_could_not_write_are_refused(folder, load):
-    with pytest.raises(BundleError, match="'my model' can't be served; rename the folder"):
-        Repository.load(folder("models/my model/1") / "models", load)
+def test_a_name_that_clients_could_not_write_stops_nothing_else(folder, load, caplog):
+    """One folder that somebody named badly must not take the good ones down."""
+    path = folder("models/my model/1", "models/demand/1")
+    assert served(Repository.load(path / "models", load)) == {"demand": 1}
+    assert "'my model' can't be served; rename the folder" in caplog.text
+
+
+def test_bad_names_alone_are_an_error_unless_more_may_come(folder, load, caplog):
+    path = folder("models/my model/1", "models/demand/v3")
+    (path / "models/demand/v3/manifest.json").touch()
+    with pytest.raises(BundleError, match="no model under") as caught:
+        Repository.load(path / "models", load)
+    assert "'my model' can't be served; rename the folder" in str(caught.value)
+    assert "'demand/v3' is not a version number" in str(caught.value)
+    control = ModelControl(mode="poll")
+    assert not Repository.load(path / "models", load, control=control).models
+    assert "not ready yet" in caplog.text
+
+
+@pytest.mark.parametrize("given", ["models/my model", "models/my model/1", "my bundle"])
+@pytest.mark.parametrize("mode", ["none", "poll"])
+def test_a_given_folder_with_a_bad_name_is_an_error(folder, load, given, mode):
+    """It is the only one there will be."""
+    path = folder("models/my model/1", "my bundle")
+    for bundle in ("models/my model/1", "my bundle"):
+        (path / bundle / "manifest.json").touch()
+    with pytest.raises(BundleError, match=r"'my (model|bundle)' can't be served"):
+        Repository.load(path / given, load, control=ModelControl(mode=mode))
+
+
+@pytest.mark.parametrize("given", ["models", "models/demand"])
+def test_folders_beside_versions_are_named_once(folder, load, caplog, given):
+    """Who writes v3, or a date, waits for it for ever without a word."""
+    names = ("v3", "2026-11-30", "007")
+    path = folder("models/demand/1", *(f"models/demand/{name}" for name in names))
+    (path / "models/demand/notes.txt").touch()
+    (path / "models/demand/.hidden").mkdir()
+    loader = ModelLoader(path / given, load, ServedModels(), {})
+    loader.load_all()
+    for _ in range(3):
+        loader.look()
+    assert caplog.text.count("is not a version number, passed over") == len(names)
+    for name in names:
+        assert f"'demand/{name}' is not a version number" in caplog.text
+    (path / "models/demand/v4").mkdir()
+    loader.look()
+    assert caplog.text.count("is not a version number, passed over") == len(names) + 1
 
 
 def test_a_name_from_a_client_is_only_ever_looked_up(make_forecaster):

@@ -84,6 +84,23 @@ def test_a_look_at_what_has_not_changed_loads_nothing(folder, load):
     assert folder.models.get("demand", 0) is before
 
 
+def test_the_log_says_who_took_over_and_why_the_other_went(folder, caplog):
+    caplog.set_level("INFO")
+    folder.write(2)
+    folder.loader.look()
+    assert "model=demand version=2 serves now (was 1)" in caplog.text
+    folder.models.sweep()
+    assert "version=1 is unloaded; it was replaced: version 2 serves" in caplog.text
+    folder.write(2, "good")
+    (folder.path / "demand/2/more").touch()
+    folder.loader.look()
+    folder.models.sweep()
+    assert "version=2 is unloaded; it was replaced: its files have changed" in caplog.text
+    folder.models.withdraw("demand")
+    folder.models.sweep()
+    assert caplog.messages[-1] == "model=demand version=2 is unloaded"
+
+
 def test_a_damaged_version_never_takes_over(folder):
     """It may be half copied at first: no fault, until it stays as it is."""
     folder.write(2, "half")
@@ -166,7 +183,7 @@ def test_a_fault_of_ours_is_no_news_of_its_text(folder, caplog):
     assert "secret" in caplog.text
 
 
-def test_files_that_change_under_a_served_version_are_loaded_beside_it(folder):
+def test_files_that_change_under_a_served_version_are_loaded_beside_it(folder, caplog):
     """`export --overwrite` puts another model in the same place."""
     before = folder.models.get("demand", 0)
     folder.write(1, "bad")
@@ -175,6 +192,8 @@ def test_files_that_change_under_a_served_version_are_loaded_beside_it(folder):
     assert folder.models.get("demand", 0) is before
     assert folder.states == {1: State.READY}
     assert "graph holds 'bad'" in folder.reason(1)
+    assert "version=1 is not loaded anew, the copy in memory serves on: " in caplog.text
+    assert "is not served" not in caplog.text
     folder.write(1)
     folder.loader.look()
     assert folder.models.get("demand", 0) is not before
