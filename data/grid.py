@@ -23,10 +23,23 @@ LEAST_SHARE = 0.01
 _NAMED = 5  # stamps named one by one before "and 20 more"
 
 
-class Refused:
-    """Collects why series are refused, by their index in a set of rows."""
+OnStep = Callable[[], None]
+"""Looks whether the work is still wanted; what it raises ends it."""
 
-    def __init__(self, rows: Rows) -> None:
+
+def _go_on() -> None:
+    """Work that nobody can leave."""
+
+
+class Refused:
+    """Collects why series are refused, by their index in a set of rows.
+
+    Attributes:
+        on_step: Is called for each refusal, and by whoever else does one of many things.
+    """
+
+    def __init__(self, rows: Rows, on_step: OnStep | None = None) -> None:
+        self.on_step = on_step or _go_on
         self._rows = rows
         self._reasons: dict[int, list[str]] = {}
 
@@ -35,6 +48,7 @@ class Refused:
 
     def add(self, series: int, reason: str) -> None:
         """Refuse a series, for one more reason if it was refused before."""
+        self.on_step()
         self._reasons.setdefault(series, []).append(reason)
 
     def alive(self) -> Bool[np.ndarray, " n"]:
@@ -160,8 +174,10 @@ def lay(
     gaps, or with a horizon past the last stamp that can be written.
     """
     positions = np.zeros(len(table.stamps), dtype=np.int64)
-    off_grid, too_far = [], []
+    off_grid: list[Int64[np.ndarray, " k"]] = []
+    too_far: list[int] = []
     for frequency, members in by_frequency(frequencies, refused.alive()):
+        refused.on_step()
         rows, begins = ranges(table.rows.indptr, members)
         owners = np.repeat(np.arange(len(members)), np.diff(begins))
         steps, on_grid = frequency.positions(

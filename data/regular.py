@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float64, Int64
 
 from foretell.data.choosing import ANY_FREQUENCY, choose_frequencies
 from foretell.data.future import align_future
-from foretell.data.grid import Refused, SortedRows, grid_lengths, lay, refuse_unusable
+from foretell.data.grid import OnStep, Refused, SortedRows, grid_lengths, lay, refuse_unusable
 from foretell.data.options import ForecastOptions
 from foretell.data.panel import Panel, Rows
 
@@ -23,6 +23,7 @@ def regularise(
     future_names: Sequence[str] = (),
     model_frequency: str = ANY_FREQUENCY,
     max_steps: int | None = None,
+    on_step: OnStep | None = None,
 ) -> Panel:
     """Lay each series on its regular grid.
 
@@ -40,6 +41,8 @@ def regularise(
         max_steps: At least 1: lay only the last so many steps of each grid, as far as the model
             looks back, which bounds the memory by series x `max_steps` however far apart rows lie.
             All rows are checked, and decide the frequency, all the same. None lays whole grids.
+        on_step: Called for each frequency that is laid and each series that is refused, which are
+            what takes long; what it raises ends the work.
 
     Raises:
         FrequencyError: `options.freq` or `model_frequency` is unknown, doesn't fit the kind of
@@ -48,7 +51,7 @@ def regularise(
             history at all.
     """
     table = SortedRows.of(rows)
-    refused = Refused(rows)
+    refused = Refused(rows, on_step)
     refuse_unusable(table, refused)
     frequencies = choose_frequencies(table, options, model_frequency, refused)
     positions = lay(table, frequencies, options.horizon, refused)

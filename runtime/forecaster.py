@@ -22,6 +22,7 @@ from foretell.data.bundle import (
 )
 from foretell.data.calendar import Frequency
 from foretell.data.errors import BundleError, Refusal
+from foretell.data.grid import OnStep
 from foretell.data.options import Columns, ForecastOptions
 from foretell.data.panel import Panel, PanelForecast, Rows
 from foretell.data.regular import regularise
@@ -185,10 +186,22 @@ class Forecaster:
         return self._session.threads
 
     def plan_forecast(
-        self, rows: Rows, future: Rows | None, options: ForecastOptions
+        self,
+        rows: Rows,
+        future: Rows | None,
+        options: ForecastOptions,
+        *,
+        on_step: OnStep | None = None,
     ) -> Plan[PanelForecast]:
-        """Read rows, and leave the computation to a queue; else as `forecast_rows`."""
-        panel, positions = self._read(rows, future, options)
+        """Read rows, and leave the computation to a queue; else as `forecast_rows`.
+
+        Args:
+            rows: The series, with the model's covariates in its order.
+            future: The known-future covariates over the horizon; None where the model has none.
+            options: What to forecast.
+            on_step: Called again and again while rows are read; what it raises ends that.
+        """
+        panel, positions = self._read(rows, future, options, on_step)
         parts, found = self._rows.rows(panel, options.horizon, _levels(options))
         return Plan(
             parts,
@@ -208,7 +221,11 @@ class Forecaster:
         return {"forecaster": self._session}[graph].run(inputs, outputs, stop=stop)
 
     def _read(
-        self, rows: Rows, future: Rows | None, options: ForecastOptions
+        self,
+        rows: Rows,
+        future: Rows | None,
+        options: ForecastOptions,
+        on_step: OnStep | None = None,
     ) -> tuple[Panel, list[int]]:
         """Lay the series on their grids; tell where in the caller's input each stands."""
         check_levels(self._spec.quantile_levels, options.quantile_levels)
@@ -224,6 +241,7 @@ class Forecaster:
             future_names=self._spec.future_covariates,
             model_frequency=self._spec.frequency,
             max_steps=self._spec.context_length,
+            on_step=on_step,
         )
         refused = {refusal.position for refusal in panel.refusals}
         positions = [place for place in rows.positions.tolist() if place not in refused]

@@ -17,7 +17,6 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -33,6 +32,7 @@ from foretell.data.panel import PanelForecast, Rows
 from foretell.data.translation import PairScore, TranslateOptions, Translation, TranslationPart
 from foretell.runtime.answers import Answers
 from foretell.runtime.scheduler import BatchReport, QueueLimits, Scheduler
+from foretell.runtime.stopping import StoppedError
 from foretell.runtime.work import (
     Batch,
     BatchTimeError,
@@ -46,6 +46,7 @@ from foretell.server.call import Call
 from foretell.server.call_notes import CallNotes, current_notes, note_phase
 from foretell.server.observing import Observer
 from foretell.server.options import ServerOptions
+from foretell.server.readers import LARGE_BYTES, Readers
 from foretell.server.served import Model, Served
 from foretell.server.tracing import Tracing
 from foretell.server.translation_codec import Task
@@ -53,9 +54,8 @@ from foretell.server.translation_codec import Task
 Answer = TypeVar("Answer")
 Found = TypeVar("Found")
 
-_SMALL_BYTES = 4096  # is read or written in a millisecond or so
+_TINY_BYTES = 4096  # is read or written in a millisecond or so
 _PHASES = ("read", "queue", "compute", "write")
-_READERS = 2  # threads that read requests and write responses: work of this process's own cores
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,20 +105,24 @@ class Answering:
         self._observer = observer
         self._tracing = tracing or Tracing()
         self._schedulers: WeakKeyDictionary[Served, Scheduler] = WeakKeyDictionary()
-        self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="wire")
+        self._readers = Readers()
 
-    async def compute(self, work: Callable[[], Found], *, size_bytes: int | None = None) -> Found:
-        """Read a request or write a response, off the event loop unless it is small.
+    async def compute(
+        self, work: Callable[[], Found], call: Call, *, size_bytes: int | None = None
+    ) -> Found:
+        """Read a request or write a response, off the event loop unless it is tiny.
 
-        A thread would wait for Python's lock, under load for longer than a small one takes.
+        A thread would wait for Python's lock, under load for longer than a tiny one takes.
 
         Args:
             work: What is to be done.
+            call: Which waits for it.
             size_bytes: How much it goes through; None where nobody knows.
         """
-        if size_bytes is not None and size_bytes <= _SMALL_BYTES:
+        if size_bytes is not None and size_bytes <= _TINY_BYTES:
             return work()
-        return await asyncio.get_running_loop().run_in_executor(self._readers, work)
+        is_large = max(size_bytes or 0, call.size_bytes) > LARGE_BYTES
+        return await _until(call, self._readers.run(work, call.caller, is_large=is_large))
 
     @contextmanager
     def admitted(self, model: Model, call: Call) -> Iterator[Request]:
@@ -279,16 +283,23 @@ class Answering:
             Whether it ended in time.
         """
         end = time.monotonic() + timeout_s
-        self._readers.shutdown(wait=False)
+        self._readers.close()
         schedulers = list(self._schedulers.values())
         return not [one for one in schedulers if not one.close(max(0.0, end - time.monotonic()))]
 
-    async def _ask(self, model: Model, plan: Callable[[], Plan[Found]], call: Call) -> Found:
+    async def _ask(self, model: Model, plan: Callable[..., Plan[Found]], call: Call) -> Found:
         with self.admitted(model, call) as request:
-            planned = await self.compute(plan, size_bytes=call.size_bytes)
+
+            def go_on() -> None:
+                if request.done.cancelled():
+                    raise StoppedError
+
+            planned = await self.compute(
+                partial(plan, on_step=go_on), call, size_bytes=call.size_bytes
+            )
             request.begin(planned.rows)
             await _until(call, asyncio.wrap_future(request.done))
-            return await self.compute(planned.answer, size_bytes=planned.answer_bytes)
+            return await self.compute(planned.answer, call, size_bytes=planned.answer_bytes)
 
     def _admit(self, model: Model, call: Call) -> Request:
         observer, name, version = self._observer, model.name, model.version

@@ -47,6 +47,11 @@ class Call:
         self.request: Request | None = None
 
     @property
+    def caller(self) -> str:
+        """Whose call it is: the connection that it came by."""
+        return str(self.context.peer())
+
+    @property
     def is_late(self) -> bool:
         """Whether its time is over, or so nearly that who leaves now leaves for that."""
         return self.deadline is not None and time.monotonic() >= self.deadline - LATE_S

@@ -58,11 +58,12 @@ class ForecasterService(ForecasterServicer):
             forecaster, spec = model.forecaster
             with answering.admitted(model, call):
                 task = await answering.compute(
-                    partial(self._read, request, spec), size_bytes=call.size_bytes
+                    partial(self._read, request, spec), call, size_bytes=call.size_bytes
                 )
                 answer = await answering.forecast(model, task.rows, task.future, task.options, call)
                 response = await answering.compute(
                     partial(write_answer, answer, task.rows, raw=request.raw_answer),
+                    call,
                     size_bytes=answer.quantiles.nbytes + answer.forecast.nbytes,
                 )
                 response.model = model.name

@@ -225,7 +225,7 @@ class InferenceService(GRPCInferenceServiceServicer):
             write = partial(self._write, inference, request, parameters)
             with self._answering.admitted(inference.model, call):
                 task, outputs = await self._answering.compute(
-                    partial(_read, request, inference, parameters)
+                    partial(_read, request, inference, parameters), call
                 )
                 chosen = _chosen(inference.signature, outputs)
                 stream = inference.stream(self._answering, task, call)
@@ -246,7 +246,7 @@ class InferenceService(GRPCInferenceServiceServicer):
         call = _call(request, parameters, context)
         with self._answering.admitted(inference.model, call):
             task, outputs = await self._answering.compute(
-                partial(_read, request, inference, parameters)
+                partial(_read, request, inference, parameters), call
             )
             answer = await inference.ask(self._answering, task, outputs, call)
 
@@ -256,7 +256,7 @@ class InferenceService(GRPCInferenceServiceServicer):
                 tensors = _chosen(inference.signature, outputs)
                 return self._write(inference, request, parameters, tensors, arrays, is_final=True)
 
-            return await self._answering.compute(write)
+            return await self._answering.compute(write, call)
 
     def _write(
         self,

@@ -1,6 +1,6 @@
 """What the server asks of a model: the calls of the runtime that it needs, and no more."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -49,9 +49,18 @@ class ServedForecaster(Served, Protocol):
     """What the server asks of a forecaster."""
 
     def plan_forecast(
-        self, rows: Rows, future: Rows | None, options: ForecastOptions
+        self,
+        rows: Rows,
+        future: Rows | None,
+        options: ForecastOptions,
+        *,
+        on_step: Callable[[], None],
     ) -> Plan[PanelForecast]:
-        """Say what is to be computed for typed rows."""
+        """Say what is to be computed for typed rows.
+
+        `on_step` is called now and then, such as once a series that is refused; what it raises
+        ends the work. So it is with the other plans, sentence by sentence.
+        """
 
 
 class ServedTranslator(Served, Protocol):
@@ -63,6 +72,7 @@ class ServedTranslator(Served, Protocol):
         options: TranslateOptions | Sequence[TranslateOptions],
         *,
         first_place: int,
+        on_step: Callable[[], None],
     ) -> Plan[Answers[Translation]]:
         """Say what is to be searched for sentences.
 
@@ -74,7 +84,9 @@ class ServedTranslator(Served, Protocol):
     ) -> Generator[TranslationPart | Translation, None, None]:
         """Yield a part a step, which may be empty, and the translation last; closing it stops."""
 
-    def plan_scores(self, pairs: Sequence[tuple[str, str]]) -> Plan[Answers[PairScore]]:
+    def plan_scores(
+        self, pairs: Sequence[tuple[str, str]], *, on_step: Callable[[], None]
+    ) -> Plan[Answers[PairScore]]:
         """Say what is to be computed for given translations."""
 
 

@@ -47,13 +47,14 @@ class TranslatorService(TranslatorServicer):
             _, spec = model.translator
             with answering.admitted(model, call):
                 task = await answering.compute(
-                    partial(self._read, request, spec), size_bytes=call.size_bytes
+                    partial(self._read, request, spec), call, size_bytes=call.size_bytes
                 )
                 answered = await answering.translate(
                     model, task, call, first_place=request.first_place
                 )
                 return await answering.compute(
                     partial(self._write, model, request, answered),
+                    call,
                     size_bytes=_size_bytes(answered),
                 )
 
@@ -95,10 +96,10 @@ class TranslatorService(TranslatorServicer):
             _ = model.translator  # another kind of model is told first
             with answering.admitted(model, call):
                 task = await answering.compute(
-                    partial(read_pairs, request, self._options), size_bytes=call.size_bytes
+                    partial(read_pairs, request, self._options), call, size_bytes=call.size_bytes
                 )
                 answered = await answering.score(model, task, call)
-                return await answering.compute(partial(self._write_scores, model, answered))
+                return await answering.compute(partial(self._write_scores, model, answered), call)
 
     def _read(self, request: wire.TranslateRequest, spec: TranslatorSpec) -> Task[str]:
         task = read_sentences(request, self._options)

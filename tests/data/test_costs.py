@@ -87,6 +87,30 @@ def test_series_of_many_frequencies_are_looked_at_together(
     assert len(calls) == 1
 
 
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param([0, 0], id="two rows of a stamp"),
+        pytest.param([0, 2, 4, 5], id="off the grid"),
+        pytest.param([0, 1, 2, 2**61], id="nearly all empty"),
+        pytest.param([0], id="no frequency"),
+    ],
+)
+def test_work_that_nobody_wants_is_left_at_its_next_step(steps: list[int]) -> None:
+    """Ten thousand refusals take a second to write; whoever asked may be gone by then."""
+    rows = read_rows(table({f"s{n}": steps for n in range(20)}), Columns())
+    seen = []
+
+    def leave_at_third() -> None:
+        seen.append(1)
+        if len(seen) == 3:
+            raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        regularise(rows, options=ForecastOptions(horizon=2), on_step=leave_at_third)
+    assert len(seen) == 3
+
+
 @given(st.lists(st.integers(0, 4), min_size=1), st.data())
 def test_ranges_are_those_of_a_plain_loop(counts: list[int], data: st.DataObject) -> None:
     indptr = np.concatenate([[0], np.cumsum(counts)])

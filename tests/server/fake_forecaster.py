@@ -52,7 +52,7 @@ class FakeForecaster:
         self.calls = []
         self.own_threads = set()
 
-    def plan_forecast(self, rows, future, options):
+    def plan_forecast(self, rows, future, options, *, on_step=None):
         answers = []
 
         def run(batch):

@@ -68,7 +68,7 @@ class FakeTranslator:
         self.steps = 0
         self.closed = threading.Event()
 
-    def plan_translations(self, sentences, options=DEFAULTS, *, first_place=0):
+    def plan_translations(self, sentences, options=DEFAULTS, *, first_place=0, on_step=None):
         texts, settings = check_sentences(sentences, options)
         self.calls.append((list(texts), list(settings), first_place))
         if self.error is not None:
@@ -95,7 +95,7 @@ class FakeTranslator:
         finally:
             self.closed.set()
 
-    def plan_scores(self, pairs):
+    def plan_scores(self, pairs, *, on_step=None):
         return self._plan([partial(self._score, *pair) for pair in check_pairs(pairs)])
 
     def score(self, pairs):
