@@ -1,8 +1,8 @@
 """The client for programs with an event loop."""
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -25,6 +25,7 @@ from foretell.client.models import (
     unload_request,
 )
 from foretell.client.options import MIB, ClientOptions, check_target
+from foretell.client.retries import AsyncWindow
 from foretell.client.translation_call import ScoreCall, TranslateCall, stream_request
 from foretell.client.translation_codec import check_complete, read_event
 from foretell.data.options import Columns, ForecastOptions
@@ -63,6 +64,7 @@ class AsyncClient:
         max_message_bytes: int = 64 * MIB,
         chunk_bytes: int = 3 * MIB,
         in_flight: int = 4,
+        retry_s: float = 60.0,
         token: str | None = None,
         ca: str | Path | None = None,
         cert: str | Path | None = None,
@@ -75,6 +77,7 @@ class AsyncClient:
             max_message_bytes=max_message_bytes,
             chunk_bytes=chunk_bytes,
             in_flight=in_flight,
+            retry_s=retry_s,
         )
         shown = choose_credentials(credentials, token=token, ca=ca, cert=cert, key=key)
         settings = [*self.options.channel_options, *shown.channel_options]
@@ -227,17 +230,17 @@ class AsyncClient:
         self, method: Any, requests: Iterator[tuple[Span, Any]]
     ) -> AsyncIterator[tuple[Span, Any]]:
         """Send the requests, a few at a time; yield the answers in their order."""
-        waiting: deque[tuple[Span, grpc.aio.UnaryUnaryCall]] = deque()
+        window = AsyncWindow(self.options)
         try:
             with remote_errors(self.target):
                 for span, request in requests:
-                    waiting.append((span, method(request, **self._with)))
-                    if len(waiting) == self.options.in_flight:
-                        first, answer = waiting.popleft()
-                        yield first, await answer
-                while waiting:
-                    first, answer = waiting.popleft()
-                    yield first, await answer
+                    window.send(span, partial(self._send, method, request))
+                    while window.is_full:
+                        yield await window.first()
+                while len(window):
+                    yield await window.first()
         finally:
-            for _, answer in waiting:
-                answer.cancel()
+            await window.cancel()
+
+    def _send(self, method: Any, request: Any, timeout_s: float) -> Any:
+        return method(request, timeout=timeout_s, metadata=self._with["metadata"])

@@ -1,7 +1,7 @@
 """The client for programs without an event loop."""
 
-from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -24,6 +24,7 @@ from foretell.client.models import (
     unload_request,
 )
 from foretell.client.options import MIB, ClientOptions, check_target
+from foretell.client.retries import Window
 from foretell.client.translation_call import ScoreCall, TranslateCall, stream_request
 from foretell.client.translation_codec import check_complete, read_event
 from foretell.data.options import Columns, ForecastOptions
@@ -45,7 +46,7 @@ class Client:
 
     Args:
         target: HOST:PORT of the server, or unix:PATH.
-        timeout_s, max_message_bytes, chunk_bytes, in_flight: See `ClientOptions`.
+        timeout_s, max_message_bytes, chunk_bytes, in_flight, retry_s: See `ClientOptions`.
         token, ca, cert, key: A bearer token and PEM files, see `Credentials`; with `ca` the client
             talks TLS, with `cert` and `key` it shows a certificate of its own.
         credentials: All of these instead, and more.
@@ -67,6 +68,7 @@ class Client:
         max_message_bytes: int = 64 * MIB,
         chunk_bytes: int = 3 * MIB,
         in_flight: int = 4,
+        retry_s: float = 60.0,
         token: str | None = None,
         ca: str | Path | None = None,
         cert: str | Path | None = None,
@@ -79,6 +81,7 @@ class Client:
             max_message_bytes=max_message_bytes,
             chunk_bytes=chunk_bytes,
             in_flight=in_flight,
+            retry_s=retry_s,
         )
         shown = choose_credentials(credentials, token=token, ca=ca, cert=cert, key=key)
         settings = [*self.options.channel_options, *shown.channel_options]
@@ -315,18 +318,17 @@ class Client:
         self, method: Any, requests: Iterator[tuple[Span, Any]]
     ) -> Iterator[tuple[Span, Any]]:
         """Send the requests, a few at a time; yield the answers in their order."""
-        waiting: deque[tuple[Span, grpc.Future]] = deque()
+        window = Window(self.options)
         try:
             with remote_errors(self.target):
                 for span, request in requests:
-                    sent = method.future(request, **self._with)
-                    waiting.append((span, sent))
-                    if len(waiting) == self.options.in_flight:
-                        first, answer = waiting.popleft()
-                        yield first, answer.result()
-                while waiting:
-                    first, answer = waiting.popleft()
-                    yield first, answer.result()
+                    window.send(span, partial(self._send, method, request))
+                    while window.is_full:
+                        yield window.first()
+                while len(window):
+                    yield window.first()
         finally:
-            for _, answer in waiting:
-                answer.cancel()
+            window.cancel()
+
+    def _send(self, method: Any, request: Any, timeout_s: float) -> Any:
+        return method.future(request, timeout=timeout_s, metadata=self._with["metadata"])

@@ -20,12 +20,15 @@ class ClientOptions:
         chunk_bytes: Size that a large table is cut into; answers stay within it too. The default
             fits servers and proxies with gRPC's own limit of 4 MiB.
         in_flight: Requests of one table that are on their way at a time.
+        retry_s: Seconds in which a request is sent again that a full queue refused, or that never
+            reached the server; never longer than `timeout_s`, and 0 sends none again.
     """
 
     timeout_s: float = 60.0
     max_message_bytes: int = 64 * MIB
     chunk_bytes: int = 3 * MIB
     in_flight: int = 4
+    retry_s: float = 60.0
 
     def __post_init__(self) -> None:
         problems = [
@@ -37,6 +40,9 @@ class ClientOptions:
         timeout_s = self.timeout_s
         if not (_is_real(timeout_s, numbers.Real) and 0 < timeout_s <= _LARGEST):
             problems.append(f"timeout_s is {timeout_s!r}; it must be a number of seconds above 0.")
+        retry_s = self.retry_s
+        if not (_is_real(retry_s, numbers.Real) and 0 <= retry_s <= _LARGEST):
+            problems.append(f"retry_s is {retry_s!r}; it must be a number of seconds, 0 or more.")
         if not problems and self.chunk_bytes > self.max_message_bytes:
             problems.append(
                 f"chunk_bytes is {self.chunk_bytes:,}, more than max_message_bytes "

@@ -30,12 +30,13 @@ def make_translator():
 
 
 @contextmanager
-def serve(max_message_bytes=64 * 2**20, instances=2, max_sentences=1024, **models):
+def serve(max_message_bytes=64 * 2**20, instances=2, max_sentences=1024, max_queue=256, **models):
     options = ServerOptions(
         listen="127.0.0.1:0",
         max_message_bytes=max_message_bytes,
         instances=instances,
         max_sentences=max_sentences,
+        max_queue=max_queue,
     )
     models = [Model(name, 1, model) for name, model in models.items()]
     with serve_in_background(Repository(models), options) as address:

@@ -18,7 +18,9 @@ def test_options_out_of_range_are_told_before_any_call():
         client.forecast(None, 0)
 
 
-@pytest.mark.parametrize("name", ["timeout_s", "max_message_bytes", "chunk_bytes", "in_flight"])
+@pytest.mark.parametrize(
+    "name", ["timeout_s", "max_message_bytes", "chunk_bytes", "in_flight", "retry_s"]
+)
 @pytest.mark.parametrize("value", ["3", None, True, float("nan"), float("inf"), 2**70])
 def test_options_of_the_wrong_kind_are_told_too(name, value):
     """gRPC says of them what its inner works say, or nothing until the first call."""
