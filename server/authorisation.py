@@ -7,6 +7,7 @@ from typing import Any
 import grpc
 
 from foretell.data.errors import ForetellError
+from foretell.server.call_notes import note_token
 from foretell.server.calls import Continuation
 from foretell.server.errors import ForbiddenError, UnauthenticatedError
 from foretell.server.tokens import GROUPS, TokenFile
@@ -99,6 +100,7 @@ class Authorisation(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc h
                 return
             groups = _ANY
         token = tokens.check(bearer_token(metadata))
+        note_token(token.name)
         if not token.groups & groups:
             raise ForbiddenError(
                 f"{method} needs a token of the group {' or '.join(sorted(groups))}; this one, of "

@@ -36,6 +36,7 @@ class CallNotes:
         trace_id: The caller's, 32 hexadecimal digits; empty where none came.
         started_s: When it came, on the clock of `time.monotonic`.
         peer: Who calls, as gRPC writes an address.
+        token: Name of the token that he showed; empty where none was asked for.
         model: Which it asks, once that is known: a served one's name, never the caller's text.
         version: Of the model.
         phases: What its time went into, as far as that was noted; of a stream of many requests
@@ -49,6 +50,7 @@ class CallNotes:
     trace_id: str
     started_s: float
     peer: str = ""
+    token: str = ""
     model: str = ""
     version: int = 0
     phases: list[Phase] = field(default_factory=list)
@@ -57,6 +59,7 @@ class CallNotes:
 
 
 _current: ContextVar[CallNotes | None] = ContextVar("call_notes", default=None)
+_token: ContextVar[str] = ContextVar("token", default="")
 
 
 def begin_notes(notes: CallNotes) -> None:
@@ -67,6 +70,16 @@ def begin_notes(notes: CallNotes) -> None:
 def current_notes() -> CallNotes | None:
     """The notes of the call that runs here; None outside of calls."""
     return _current.get()
+
+
+def note_token(name: str) -> None:
+    """Note by which token the call is let in that is about to run here."""
+    _token.set(name)
+
+
+def current_token() -> str:
+    """The name of the token by which the call that runs here was let in; empty where none was."""
+    return _token.get()
 
 
 def note_model(name: str, version: int) -> None:

@@ -11,8 +11,9 @@ import queue
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from types import MappingProxyType
 from typing import Literal, TypeVar, cast, get_args
 
 from foretell.data.errors import BundleError, ForetellError, ModelNotFoundError, OptionError
+from foretell.server.call_notes import note_model
 from foretell.server.errors import ModelControlError
 from foretell.server.model_loader import Load, ModelLoader
 from foretell.server.observing import Observer
@@ -177,8 +179,11 @@ class Repository(ServedModels):
             ModelNotFoundError: There is no such model; what is there is listed.
             ModelLoadError: It can't be loaded; what served goes on serving.
         """
-        loader = self._controlled()
-        return await self._in_thread(partial(loader.load_named, name, version))
+        with self._noting(name, version):
+            loader = self._controlled()
+            status = await self._in_thread(partial(loader.load_named, name, version))
+        note_model(name, status.version)
+        return status
 
     async def unload_model(self, name: str) -> VersionStatus:
         """Let a model serve no more because a caller asks for it; the calls it has are finished.
@@ -187,7 +192,6 @@ class Repository(ServedModels):
             ModelControlError: Callers may not, in this mode.
             ModelNotFoundError: It isn't served.
         """
-        self._controlled()
 
         def unload() -> VersionStatus:
             status = self.withdraw(name)
@@ -195,7 +199,21 @@ class Repository(ServedModels):
                 raise ModelNotFoundError(f"model {name[:128]!r} is not served.")
             return status
 
-        return await self._in_thread(unload)
+        with self._noting(name, 0):
+            self._controlled()
+            status = await self._in_thread(unload)
+        note_model(name, status.version)
+        return status
+
+    @contextmanager
+    def _noting(self, name: str, version: int) -> Iterator[None]:
+        """Note, where it fails, what a caller wants changed, if it is a model that there is."""
+        try:
+            yield
+        except ForetellError:
+            if any(status.name == name for status in self.statuses()):
+                note_model(name, version)
+            raise
 
     def _controlled(self) -> ModelLoader:
         if self.control.mode != "explicit" or self._loader is None:

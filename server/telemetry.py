@@ -1,7 +1,5 @@
 """Around every call, outermost: its request id, its counts, its line in the log, its span."""
 
-import logging
-import re
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -9,17 +7,13 @@ from contextlib import asynccontextmanager
 import grpc
 
 from foretell.server.call import LATE_S
-from foretell.server.call_notes import CallNotes, begin_notes
+from foretell.server.call_lines import log_call
+from foretell.server.call_notes import CallNotes, begin_notes, current_token
 from foretell.server.call_statistics import UNKNOWN_METHOD, Method
 from foretell.server.calls import Continuation, around_handler
-from foretell.server.logs import CALLS
 from foretell.server.observing import Observer
 from foretell.server.request_id import HEADER, new_request_id
 from foretell.server.tracing import Tracing, trace_id_of
-
-_log = logging.getLogger(CALLS)
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-_MOST_DETAILS = 2000  # characters; an event is a line, and a readable one, whatever a client sends
 
 
 class Telemetry(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc has no types
@@ -65,6 +59,7 @@ class Telemetry(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc has n
             request_id=new_request_id(_text(headers, HEADER)),
             trace_id=trace_id_of(_text(headers, "traceparent")),
             started_s=time.monotonic(),
+            token=current_token(),
         )
         begin_notes(notes)
         self._observer.on_call_started(method)
@@ -75,7 +70,7 @@ class Telemetry(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc has n
             seconds = time.monotonic() - notes.started_s
             self._observer.on_call_done(method, code.name, seconds)
             self._tracing.end_call(notes, code)
-            _tell(notes, code, seconds, context)
+            log_call(notes, code, seconds, context.details())
 
         context.add_done_callback(end)
 
@@ -90,36 +85,6 @@ def _code_of(context: grpc.aio.ServicerContext) -> grpc.StatusCode:
     left_s = context.time_remaining()
     is_late = left_s is not None and left_s <= LATE_S
     return grpc.StatusCode.DEADLINE_EXCEEDED if is_late else grpc.StatusCode.CANCELLED
-
-
-def _tell(
-    notes: CallNotes, code: grpc.StatusCode, seconds: float, context: grpc.aio.ServicerContext
-) -> None:
-    level = logging.DEBUG if code is grpc.StatusCode.OK else logging.INFO
-    if not _log.isEnabledFor(level):
-        return
-    fields = {
-        "method": notes.method,
-        "model": notes.model,
-        "version": notes.version,
-        "code": code.name,
-        "seconds": round(seconds, 6),
-        **{f"{name}_s": round(spent_s, 6) for name, spent_s in notes.spent_s.items()},
-        "peer": notes.peer,
-        "request_id": notes.request_id,
-        "trace_id": notes.trace_id,
-    }
-    fields = {name: value for name, value in fields.items() if value or name == "seconds"}
-    words = " ".join(f"{name}={value}" for name, value in fields.items())
-    details = _printable(context.details())[:_MOST_DETAILS]
-    _log.log(level, "%s%s", words, f": {details}" if details else "", extra={"fields": fields})
-
-
-def _printable(details: str | bytes | None) -> str:
-    """A status' text on one line, with all that could steer a terminal spelled out."""
-    text = details.decode(errors="replace") if isinstance(details, bytes) else details or ""
-    line = " ".join(text.splitlines())
-    return _UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], line)
 
 
 def _text(headers: Mapping[str, str | bytes], name: str) -> str:

@@ -6,20 +6,30 @@ import logging
 import re
 import runpy
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
 import grpc
 import pytest
 
-from foretell.data.errors import OptionError
+from foretell.client import Client
+from foretell.data.errors import BundleError, ForetellError, OptionError
+from foretell.protos.inference import inference_pb2
+from foretell.protos.inference.inference_pb2_grpc import GRPCInferenceServiceStub
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
 from foretell.protos.v1.models_pb2 import ListModelsRequest
 from foretell.protos.v1.models_pb2_grpc import ModelsStub
+from foretell.server.background import serve_in_background
+from foretell.server.call_lines import _printable
 from foretell.server.call_notes import CallNotes, begin_notes
 from foretell.server.logs import CALLS, JsonLines, log_to_stderr
+from foretell.server.options import ServerOptions
+from foretell.server.repository import ModelControl, Repository
 from foretell.server.request_id import current_request_id, new_request_id
-from foretell.server.telemetry import _code_of, _printable
+from foretell.server.security import SecurityOptions
+from foretell.server.telemetry import _code_of
+from foretell.server.tokens import add_token
 
 ServerProcess = runpy.run_path(str(Path(__file__).with_name("server_process.py")))["ServerProcess"]
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -87,6 +97,61 @@ def test_a_fault_has_one_id_for_the_caller_and_in_every_line(
     assert "RuntimeError: secret" in fault["exception"]
     assert call["code"] == "INTERNAL"
     assert "secret" not in call["message"]
+
+
+@pytest.fixture
+def changing(tmp_path, make_forecaster):
+    """Serves models that callers may change; yields where, and the token of one who may."""
+    (tmp_path / "models/demand/1").mkdir(parents=True)
+    (tmp_path / "models/demand/2/bad").mkdir(parents=True)
+    token = add_token(tmp_path / "tokens", "deployer", "repository")
+
+    def load(path):
+        if (path / "bad").exists():
+            raise BundleError("it is damaged.")
+        return make_forecaster()
+
+    @contextmanager
+    def serve():
+        control = ModelControl(mode="explicit")
+        repository = Repository.load(tmp_path / "models", load, control=control)
+        security = SecurityOptions(tokens=tmp_path / "tokens")
+        options = ServerOptions(listen="127.0.0.1:0", security=security)
+        with serve_in_background(repository, options) as address:
+            yield address, token
+
+    return serve
+
+
+def test_who_changes_the_models_is_always_told(changing, lines):
+    """A model that is gone in the morning: somebody did it, and his call went well."""
+    logging.getLogger("foretell").setLevel(logging.INFO)  # as a server has it
+    with changing() as (address, token), grpc.insecure_channel(address) as channel:
+        with Client(address, token=token) as client:
+            client.load_model("demand", 1)
+            for name, version in (("demand", 2), ("demand", 9), ("demnd", 1)):
+                with pytest.raises(ForetellError):
+                    client.load_model(name, version)
+            client.unload_model("demand")
+        load = inference_pb2.RepositoryModelLoadRequest(model_name="demand")
+        with pytest.raises(grpc.RpcError):
+            GRPCInferenceServiceStub(channel).RepositoryModelLoad(
+                load, metadata=[("authorization", f"Bearer {token}")]
+            )
+    told = [
+        (line["method"].rpartition("/")[2], line["code"], line.get("model"), line.get("version"))
+        for line in lines.of_calls()
+    ]
+    assert told == [
+        ("Load", "OK", "demand", 1),
+        ("Load", "FAILED_PRECONDITION", "demand", 2),
+        ("Load", "NOT_FOUND", "demand", 9),
+        ("Load", "NOT_FOUND", None, None),
+        ("Unload", "OK", "demand", 1),
+        ("RepositoryModelLoad", "FAILED_PRECONDITION", "demand", None),
+    ]
+    assert {line["token"] for line in lines.of_calls()} == {"deployer"}
+    assert all(line["peer"].startswith("ipv4:") for line in lines.of_calls())
 
 
 @pytest.mark.parametrize(
@@ -163,8 +228,8 @@ def test_a_callers_text_breaks_no_line(serving, make_forecaster, make_request, l
 @pytest.mark.parametrize(
     ("details", "told"),
     [
-        ("first\nsecond", "first second"),
-        ("\x1b[2Jgone\x00\u2028é ☃", "\\x1b[2Jgone\\x00 é ☃"),
+        ("first\nsecond", "first; second"),
+        ("\x1b[2Jgone\x00\u2028é ☃", "\\x1b[2Jgone\\x00; é ☃"),
         (b"bytes \xff", "bytes \ufffd"),
         (None, ""),
     ],
