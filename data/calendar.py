@@ -6,7 +6,7 @@ and a tick is on the grid where number and tick are each other's inverse. So mon
 the month, and nothing drifts.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Int64
@@ -106,7 +106,12 @@ class Frequency:
         return self._rhythm == other._rhythm
 
     def after(
-        self, last: Int64[np.ndarray, " n"], horizon: int, time_zone: str | None = None
+        self,
+        last: Int64[np.ndarray, " n"],
+        horizon: int,
+        time_zone: str | None = None,
+        *,
+        multiples: Int64[np.ndarray, " n"] | None = None,
     ) -> Int64[np.ndarray, "n H"]:
         """Find the stamps of the next steps.
 
@@ -118,29 +123,56 @@ class Frequency:
             last: Stamps on this frequency's grid.
             horizon: Number of steps.
             time_zone: Zone of the local clock; None where stamps have no zone.
+            multiples: One a stamp, in place of this frequency's; all of them are 1, or none is, as
+                this one's.
 
         Raises:
             OptionError: A step would lie past the last stamp that can be written (year 2262).
         """
-        if not self.reaches(last, horizon).all():
+        if not self.reaches(last, horizon, multiples=multiples).all():
             raise OptionError(
                 f"{horizon} steps of {self.alias!r} lead past the last stamp that can be written "
                 "(year 2262, or 2**63 for integers); ask for a shorter horizon."
             )
-        starts, which = np.unique(last, return_inverse=True)
+        if multiples is None:
+            starts, which = np.unique(last, return_inverse=True)
+            each = np.full((len(starts), 1), self.multiple)
+        else:
+            starts, which, each = last, np.arange(len(last)), multiples[:, None]
         ticks, phase = self._split(starts, time_zone)
         skipped = self._skipped(time_zone)
         first = self._number(ticks) - np.searchsorted(skipped, self._number(ticks))
-        numbers = first[:, None] + self.multiple * np.arange(1, horizon + 1)
+        numbers = first[:, None] + each * np.arange(1, horizon + 1)
         numbers += np.searchsorted(skipped - np.arange(len(skipped)), numbers, side="right")
         stamps: Int64[np.ndarray, "m H"] = self._tick(numbers) * self._tick_ns + phase[:, None]
         if self.is_calendar:
             stamps = from_wall(stamps.ravel(), time_zone).reshape(stamps.shape)
         return stamps[which]
 
-    def reaches(self, last: Int64[np.ndarray, " n"], horizon: int) -> Bool[np.ndarray, " n"]:
-        """Whether `horizon` steps after each stamp can be written, a little on the safe side."""
+    def reaches(
+        self,
+        last: Int64[np.ndarray, " n"],
+        horizon: int,
+        *,
+        multiples: Int64[np.ndarray, " n"] | None = None,
+    ) -> Bool[np.ndarray, " n"]:
+        """Whether `horizon` steps after each stamp can be written, a little on the safe side.
+
+        Args:
+            last: Stamps.
+            horizon: Number of steps.
+            multiples: As in `after`.
+        """
         slack = 0 if self.is_integer else 4 * DAY_NS
+        if multiples is not None:  # in Python's integers, which don't overflow
+            far = horizon * replace(self, multiple=1)._longest_step
+            return np.array(
+                [
+                    stamp <= _LAST_STAMP - slack - far * multiple
+                    for stamp, multiple in zip(last.tolist(), multiples.tolist(), strict=True)
+                ],
+                dtype=bool,
+            )
         latest = _LAST_STAMP - slack - horizon * self._longest_step
         if latest < -_LAST_STAMP:
             return np.zeros(len(last), dtype=bool)
@@ -152,6 +184,8 @@ class Frequency:
         origins: Int64[np.ndarray, " n"],
         series: Int64[np.ndarray, " N"],
         time_zone: str | None = None,
+        *,
+        multiples: Int64[np.ndarray, " n"] | None = None,
     ) -> tuple[Int64[np.ndarray, " N"], Bool[np.ndarray, " N"]]:
         """Count the steps from its series' origin to each stamp.
 
@@ -160,6 +194,7 @@ class Frequency:
             origins: One stamp a series, from which its grid is laid.
             series: Series of each stamp, an index into `origins`.
             time_zone: Zone of the local clock; None where stamps have no zone.
+            multiples: One a series, as in `after`.
 
         Returns:
             Steps from the origin (negative before it), and whether the stamp lies on the grid; the
@@ -178,7 +213,8 @@ class Frequency:
         if self.unit in {"B", "W"} or self.unit in MONTH_UNITS:
             on_grid &= self._tick(numbers) == ticks
         if self.multiple > 1:
-            steps, rest = np.divmod(steps, self.multiple)
+            multiple = self.multiple if multiples is None else multiples[series]
+            steps, rest = np.divmod(steps, multiple)
             on_grid &= rest == 0
         return steps, on_grid
 

@@ -142,14 +142,16 @@ def _steps(
     steps = np.full(len(owner), -1, dtype=np.int64)
     order = np.argsort(owner, kind="stable")
     indptr = np.searchsorted(owner, np.arange(len(alive) + 1), sorter=order)
-    for frequency, members in by_frequency(frequencies, alive):
+    for alike in by_frequency(frequencies, alive):
+        members = alike.members
         places, begins = ranges(indptr, members)
         rows = order[places]
-        positions, on_grid = frequency.positions(
+        positions, on_grid = alike.frequency.positions(
             future.stamps[rows],
             table.last[members],
             np.repeat(np.arange(len(members)), np.diff(begins)),
             table.rows.time_zone,
+            multiples=alike.multiples,
         )
         ahead = on_grid & (positions >= 1) & (positions <= horizon)
         steps[rows[ahead]] = positions[ahead] - 1

@@ -4,7 +4,8 @@ Axes: N rows of all series together, n series.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -118,17 +119,44 @@ class SortedRows:
         return values if self.order is None else values[self.order]
 
 
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Series whose grids differ by no more than the multiple, so that all are laid at once.
+
+    Stray stamps may give each of 10,000 series a multiple of its own.
+
+    Attributes:
+        frequency: Of all of them, but for the multiple.
+        members: The series.
+        multiples: Of each, where they differ; see `Frequency.after`.
+    """
+
+    frequency: Frequency
+    members: Int64[np.ndarray, " k"]
+    multiples: Int64[np.ndarray, " k"] | None
+
+
 def by_frequency(
     frequencies: Sequence[Frequency | None], alive: Bool[np.ndarray, " n"]
-) -> Iterable[tuple[Frequency, Int64[np.ndarray, " k"]]]:
-    """Yield each frequency with the living series that have it."""
+) -> Iterable[Alike]:
+    """Yield the living series that have a frequency, those that are alike together."""
     groups: dict[Frequency, list[int]] = {}
     for series in np.flatnonzero(alive).tolist():
         frequency = frequencies[series]
         if frequency is not None:
             groups.setdefault(frequency, []).append(series)
-    for frequency, members in groups.items():
-        yield frequency, np.array(members, dtype=np.int64)
+    alike: dict[Frequency, list[Frequency]] = {}
+    for frequency in groups:
+        key = replace(frequency, multiple=min(frequency.multiple, 2))
+        alike.setdefault(key, []).append(frequency)
+    for members in alike.values():
+        series_of = [groups[frequency] for frequency in members]
+        multiples = np.repeat([one.multiple for one in members], list(map(len, series_of)))
+        yield Alike(
+            members[0],
+            np.array(list(chain.from_iterable(series_of)), dtype=np.int64),
+            multiples if len(members) > 1 else None,
+        )
 
 
 def ranges(
@@ -176,16 +204,18 @@ def lay(
     positions = np.zeros(len(table.stamps), dtype=np.int64)
     off_grid: list[Int64[np.ndarray, " k"]] = []
     too_far: list[int] = []
-    for frequency, members in by_frequency(frequencies, refused.alive()):
+    for alike in by_frequency(frequencies, refused.alive()):
         refused.on_step()
+        frequency, members, multiples = alike.frequency, alike.members, alike.multiples
         rows, begins = ranges(table.rows.indptr, members)
         owners = np.repeat(np.arange(len(members)), np.diff(begins))
+        first, last, zone = table.first[members], table.last[members], table.rows.time_zone
         steps, on_grid = frequency.positions(
-            table.stamps[rows], table.first[members], owners, table.rows.time_zone
+            table.stamps[rows], first, owners, zone, multiples=multiples
         )
         positions[rows] = steps
         off_grid.append(rows[~on_grid])
-        too_far += members[~frequency.reaches(table.last[members], horizon)].tolist()
+        too_far += members[~frequency.reaches(last, horizon, multiples=multiples)].tolist()
     if off_grid:  # all at once: stray stamps may give every series a frequency of its own
         _refuse_off_grid(table, frequencies, np.sort(np.concatenate(off_grid)), refused)
     for series in too_far:

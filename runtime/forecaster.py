@@ -22,7 +22,7 @@ from foretell.data.bundle import (
 )
 from foretell.data.calendar import Frequency
 from foretell.data.errors import BundleError, Refusal
-from foretell.data.grid import OnStep
+from foretell.data.grid import OnStep, by_frequency
 from foretell.data.options import Columns, ForecastOptions
 from foretell.data.panel import Panel, PanelForecast, Rows
 from foretell.data.regular import regularise
@@ -325,11 +325,10 @@ def _stamps(
     time_zone: str | None,
 ) -> Int64[np.ndarray, "n H"]:
     stamps = np.empty((len(last), horizon), dtype=np.int64)
-    series: dict[Frequency, list[int]] = {}
-    for i, frequency in enumerate(frequencies):
-        series.setdefault(frequency, []).append(i)
-    for frequency, alike in series.items():
-        stamps[alike] = frequency.after(last[alike], horizon, time_zone)
+    for alike in by_frequency(frequencies, np.ones(len(last), dtype=bool)):
+        stamps[alike.members] = alike.frequency.after(
+            last[alike.members], horizon, time_zone, multiples=alike.multiples
+        )
     return stamps
 
 

@@ -1,9 +1,11 @@
 """Frequencies: names old and new, and grids that pandas' own offsets confirm step by step."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretell.data.aliases import CLOCK_NS, MONTHS, WEEKDAYS
@@ -289,3 +291,41 @@ def test_a_horizon_past_the_last_stamp_is_refused() -> None:
     step = Frequency.parse(10)
     assert step.reaches(np.array([0, 2**62]), 10).all()
     assert not step.reaches(np.array([2**63 - 50]), 10).any()
+
+
+@pytest.mark.parametrize("unit", ["5", "2min", "2D", "2B", "2W-WED", "2ME", "2QS-FEB", "2BYE-MAR"])
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin", "Pacific/Apia"])
+@settings(max_examples=30)
+@given(data=st.data())
+def test_many_multiples_at_once_step_as_each_does_alone(
+    unit: str, zone: str | None, data: st.DataObject
+) -> None:
+    frequency = Frequency.parse(unit)
+    zone = None if frequency.is_integer else zone
+    largest = 10**12 if frequency.is_integer else 25
+    multiples = data.draw(st.lists(st.integers(2, largest), min_size=1, max_size=5))
+    each = [replace(frequency, multiple=multiple) for multiple in multiples]
+    starts = st.integers(0, 2 * 10**18)
+    last = np.array([data.draw(starts) for _ in multiples])
+    horizon = data.draw(st.sampled_from([1, 3, 1000]))
+    together = np.array(multiples)
+
+    reached = frequency.reaches(last, horizon, multiples=together)
+    alone = [one.reaches(last[i : i + 1], horizon)[0] for i, one in enumerate(each)]
+    assert reached.tolist() == alone
+    if not reached.all():
+        with pytest.raises(OptionError, match="lead past the last stamp"):
+            frequency.after(last, horizon, zone, multiples=together)
+        return
+    found = frequency.after(last, horizon, zone, multiples=together)
+    for i, one in enumerate(each):
+        np.testing.assert_array_equal(found[i : i + 1], one.after(last[i : i + 1], horizon, zone))
+
+    stamps = np.concatenate([found.ravel(), found.ravel() + DAY_NS])
+    owners = np.tile(np.repeat(np.arange(len(each)), horizon), 2)
+    steps, on_grid = frequency.positions(stamps, last, owners, zone, multiples=together)
+    for i, one in enumerate(each):
+        mine = owners == i
+        nobody = np.zeros(mine.sum(), dtype=np.int64)
+        expected = one.positions(stamps[mine], last[i : i + 1], nobody, zone)
+        np.testing.assert_array_equal((steps[mine], on_grid[mine]), expected)

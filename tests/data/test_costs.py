@@ -111,6 +111,22 @@ def test_work_that_nobody_wants_is_left_at_its_next_step(steps: list[int]) -> No
     assert len(seen) == 3
 
 
+def test_grids_of_one_unit_are_laid_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else 10,000 multiples, one a series, cost a walk through the calendar of its zone each."""
+    laid = []
+    positions = Frequency.positions
+    monkeypatch.setattr(
+        Frequency,
+        "positions",
+        lambda self, *args, **more: laid.append(self) or positions(self, *args, **more),
+    )
+    first = pd.Timestamp("2024-01-01 13:00", tz="Europe/Berlin")
+    steps = {f"s{n}": [first + pd.DateOffset(days=n * i) for i in range(6)] for n in range(1, 60)}
+    found = panel(table(steps))
+    assert len(set(found.frequencies)) == 59
+    assert len(laid) <= 4  # days, days by several, weeks, weeks by several
+
+
 @given(st.lists(st.integers(0, 4), min_size=1), st.data())
 def test_ranges_are_those_of_a_plain_loop(counts: list[int], data: st.DataObject) -> None:
     indptr = np.concatenate([[0], np.cumsum(counts)])
