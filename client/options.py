@@ -77,6 +77,11 @@ def check_target(target: str) -> str:
     Raises:
         OptionError: It names no port, or is no address at all.
     """
+    if isinstance(target, str) and (scheme := re.match(r"(https?|grpcs?)://", target, re.I)):
+        raise OptionError(
+            f"the server is {target!r}; give HOST:PORT, without {scheme[0]}, such as "
+            "127.0.0.1:8001."
+        )
     if not (isinstance(target, str) and target.isprintable() and re.fullmatch(r"\S+:\S+", target)):
         raise OptionError(f"the server is {target!r}; give HOST:PORT, such as 127.0.0.1:8001.")
     return target

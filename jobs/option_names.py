@@ -18,7 +18,10 @@ _ALIKE = (
     *("replace_unknowns", "attention"),
     # servers
     *("tls_cert", "tls_key", "tls_client_ca", "health_needs_token", "max_series", "max_steps"),
-    *("max_horizon", "max_sentences", "max_characters", "max_beam_size"),
+    *("max_horizon", "max_sentences", "max_characters", "max_beam_size", "listen", "metrics"),
+    *("trace_endpoint", "model_control", "poll_s", "pin", "workers", "instances", "max_queue"),
+    *("max_batch_s", "max_connection_age_s", "drain_delay_s", "grace_s", "metrics_open"),
+    *("compressed_requests", "log_format", "log_calls", "groups", "until"),
     # models and their training
     *("vocab_size", "d_model", "d_ff", "norm", "activation", "cell", "dropout", "positions"),
     *("steps", "batch_size", "batch_tokens", "learning_rate", "label_smoothing", "precision"),
@@ -36,6 +39,8 @@ _OPTIONS = {name: f"--{name.replace('_', '-')}" for name in _ALIKE} | {
     "warmup_steps": "--warmup",
     "context_length": "--context",
     "patch_length": "--patch",
+    "max_message_bytes": "--max-message-mib",
+    "max_queue_bytes": "--max-queue-mib",
 }
 # Fields of a run that no option is named after, and flags that say no where their field says yes.
 _FIELDS = {

@@ -77,6 +77,10 @@ class ListenError(ForetellError, OSError):
     """The server can't listen where it was told to."""
 
 
+class AddressError(ListenError, OptionError):
+    """Where the server is told to listen is no address."""
+
+
 _CODES: tuple[tuple[type[ForetellError], grpc.StatusCode], ...] = (
     (RequestError, grpc.StatusCode.INVALID_ARGUMENT),
     (TableError, grpc.StatusCode.INVALID_ARGUMENT),

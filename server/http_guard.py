@@ -63,7 +63,7 @@ class HttpGuard:
             return
         if self._tokens is not None:
             groups = frozenset(GROUPS) if is_health else METADATA
-            token = self._tokens.check(_token_of(headers))
+            token = self._tokens.check(_token_of(headers, is_health=is_health))
             if not token.groups & groups:
                 raise ForbiddenError(
                     f"this page needs a token of the group {' or '.join(sorted(groups))}; this "
@@ -74,7 +74,7 @@ class HttpGuard:
             raise ForbiddenError("this page needs a client certificate; connect with one.")
 
 
-def _token_of(headers: Sequence[tuple[str, str]]) -> str:
+def _token_of(headers: Sequence[tuple[str, str]], *, is_health: bool) -> str:
     """The token, however it is shown: as such, or as the password of whatever name.
 
     Raises:
@@ -82,9 +82,10 @@ def _token_of(headers: Sequence[tuple[str, str]]) -> str:
     """
     values = [value for name, value in headers if name == "authorization"]
     if not values:
+        groups = "any group" if is_health else "the group metadata"
         raise UnauthenticatedError(
-            "this page asks for a token of the group metadata; send it as `Authorization: Bearer "
-            "TOKEN`, or give it to a browser as the password, with any name."
+            f"this page asks for a token of {groups}; send it as `Authorization: Bearer TOKEN`, or "
+            "give it to a browser as the password, with any name."
         )
     scheme, _, rest = values[0].partition(" ")
     if len(values) == 1 and scheme.lower() == "basic":

@@ -185,9 +185,11 @@ def _set_problems(request: wire.ModelInferRequest, signature: Signature) -> list
         f"input {show(name)} already exists in request; send it once." for name in _twice(given)
     ]
     if missing:
+        # Of a wrong name the numbers would tell nothing.
+        counts = f"expected {len(known)} inputs but got {len(given)} inputs for model {model!r}: "
         problems.append(
-            f"expected {len(known)} inputs but got {len(given)} inputs for model {model!r}: "
-            f"missing required input(s) {missing}; send all of {', '.join(known)}."
+            f"{counts if len(given) != len(known) else ''}missing required input(s) {missing}; "
+            f"send all of {', '.join(known)}."
         )
     num_raw = len(request.raw_input_contents)
     if num_raw and num_raw != len(given):

@@ -15,7 +15,7 @@ from typing import Any
 
 import grpc
 
-from foretell.server.errors import ListenError
+from foretell.server.errors import AddressError, ListenError
 
 _ADDRESS = re.compile(r"(?P<host>\[[^\[\]]+\]|[^:\[\]]*):(?P<port>[0-9]{1,10})")
 _LARGEST_PORT = 65_535
@@ -37,21 +37,27 @@ def is_unix(address: str) -> bool:
     return address.startswith(_UNIX)
 
 
-def split_address(address: str) -> tuple[str, int]:
+def split_address(
+    address: str, option: str = "listen", others: str = "unix:PATH"
+) -> tuple[str, int]:
     """Split HOST:PORT; an empty host is 0.0.0.0, all of them.
 
+    Args:
+        address: As it was given.
+        option: Which one gave it.
+        others: What else may stand there, for whoever is told that it is no address.
+
     Raises:
-        ListenError: It is no address.
+        AddressError: It is no address.
     """
     match = _ADDRESS.fullmatch(address)
     if match is None:
-        raise ListenError(
-            f"can't listen on {address!r}; expected HOST:PORT, such as 127.0.0.1:8001, or "
-            "unix:PATH."
+        raise AddressError(
+            f"{option} is {address!r}; expected HOST:PORT, such as 127.0.0.1:8001, or {others}."
         )
     host, port = match["host"] or "0.0.0.0", int(match["port"])
     if port > _LARGEST_PORT:
-        raise ListenError(f"can't listen on port {port}; a port is 0 to {_LARGEST_PORT}.")
+        raise AddressError(f"{option} has port {port}; a port is 0 to {_LARGEST_PORT}.")
     return host, port
 
 
@@ -65,7 +71,8 @@ def check_address(address: str) -> str:
         The address as gRPC wants it.
 
     Raises:
-        ListenError: It is no address, or can't be had; the reason and the port are named.
+        AddressError: It is no address.
+        ListenError: It can't be had; the reason and the port are named.
     """
     if is_unix(address):
         return _check_unix(address)

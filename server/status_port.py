@@ -32,12 +32,12 @@ def metrics_address(metrics: str, listen: str) -> str:
         listen: gRPC's address.
 
     Raises:
-        ListenError: One of them is no address.
+        AddressError: One of them is no address.
     """
     if metrics == OFF or (metrics == NEXT and is_unix(listen)):
         return ""
     if metrics != NEXT:
-        split_address(metrics)
+        split_address(metrics, "metrics", f"{NEXT}, or {OFF}")
         return metrics
     host, port = split_address(listen)
     return f"{host}:{port + 1 if 0 < port < _LARGEST_PORT else 0}"

@@ -12,6 +12,7 @@ nothing that can be guessed. No message, here or in the log, holds a token or a 
 
 import hashlib
 import hmac
+import itertools
 import math
 import re
 import secrets
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from foretell.data.errors import OptionError
 from foretell.data.plain_files import read_plain
 from foretell.server.errors import TokenFileError, UnauthenticatedError
 from foretell.server.reloading import Reloaded
@@ -28,6 +30,7 @@ from foretell.server.reloading import Reloaded
 GROUPS = ("inference", "metadata", "repository")
 CLOCK_DRIFT_S = 30.0  # clocks of servers and of whoever wrote the file may differ by so much
 
+_MOST_TOLD = 10  # problems of a file; it may be another kind of file, all of whose lines are wrong
 _MOST_TOKENS = 1000  # each call is compared with all of them
 _MOST_BYTES = 1024 * 1024
 _LONGEST = 4096  # characters of a token
@@ -111,30 +114,15 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
     """Read a file of tokens.
 
     Raises:
-        TokenFileError: It can't be read, is malformed, or holds no token; all problems are named,
-            by line.
+        TokenFileError: It can't be read, is malformed, or holds no token; the first problems are
+            named, by line, and the others counted.
     """
-    text = _text_of(path)
-    problems: list[str] = []
-    tokens = [
-        token
-        for number, line in enumerate(text.splitlines(), 1)
-        if line.strip() and not line.lstrip().startswith("#")
-        if (token := _read_line(line.split(), f"{path} line {number}", problems)) is not None
-    ]
+    tokens, problems = _read(_text_of(path), path)
     if not tokens and not problems:
         problems.append(f"{path} holds no token; add one with `foretell token`.")
-    if len(tokens) > _MOST_TOKENS:
-        problems.append(f"{path} holds {len(tokens):,} tokens; at most {_MOST_TOKENS:,} can be.")
-    for what, values in (
-        ("name", [token.name for token in tokens]),
-        ("token", [token.digest for token in tokens]),
-    ):
-        if len(set(values)) < len(values):
-            problems.append(f"{path} has a {what} twice; each line needs one of its own.")
     if problems:
-        raise TokenFileError(problems)
-    return tuple(tokens)
+        raise TokenFileError(_first(problems))
+    return tokens
 
 
 def add_token(path: Path, name: str, groups: str, until: str | None = None) -> str:
@@ -150,11 +138,17 @@ def add_token(path: Path, name: str, groups: str, until: str | None = None) -> s
         The token, which stands nowhere else.
 
     Raises:
-        TokenFileError: The file is bad, or the line would be; nothing is written.
+        OptionError: The name, the groups or the time can't be; nothing is written.
+        TokenFileError: The file is bad, or can't be written; nothing is written.
     """
+    text = (_text_of(path) if path.exists() else "") or _HEADING
+    there, problems = _read(text, path)
+    if problems:
+        raise TokenFileError(_first(problems))
+    if problems := _option_problems(path, {one.name for one in there}, name, groups, until):
+        raise OptionError(problems)
     token = secrets.token_urlsafe(_TOKEN_BYTES)
     digest = hashlib.sha256(token.encode()).hexdigest()
-    text = (_text_of(path) if path.exists() else "") or _HEADING
     line = " ".join([name, digest, groups, *([until] if until else [])])
     fresh = path.with_name(f".{path.name}.new")
     try:
@@ -171,6 +165,59 @@ def add_token(path: Path, name: str, groups: str, until: str | None = None) -> s
     finally:
         fresh.unlink(missing_ok=True)
     return token
+
+
+def _read(text: str, path: Path) -> tuple[tuple[Token, ...], list[str]]:
+    """Read the tokens of a file, and tell what is wrong with it."""
+    problems: list[str] = []
+    tokens = tuple(
+        token
+        for number, line in enumerate(text.splitlines(), 1)
+        if line.strip() and not line.lstrip().startswith("#")
+        if (token := _read_line(line.split(), f"{path} line {number}", problems)) is not None
+    )
+    if len(tokens) > _MOST_TOKENS:
+        problems.append(f"{path} holds {len(tokens):,} tokens; at most {_MOST_TOKENS:,} can be.")
+    for what, values in (
+        ("name", [token.name for token in tokens]),
+        ("token", [token.digest for token in tokens]),
+    ):
+        if len(set(values)) < len(values):
+            problems.append(f"{path} has a {what} twice; each line needs one of its own.")
+    return tokens, problems
+
+
+def _first(problems: list[str]) -> list[str]:
+    more = len(problems) - _MOST_TOLD
+    return problems[:_MOST_TOLD] + ([f"and {more:,} more."] if more > 0 else [])
+
+
+def _option_problems(
+    path: Path, there: set[str], name: str, groups: str, until: str | None
+) -> list[str]:
+    """Tell what is wrong with a new token, in terms of what was asked."""
+    problems = []
+    if not _NAME.fullmatch(name):
+        problems.append(f"NAME is {name[:100]!r}; write at most 64 of A-Z a-z 0-9 _ . @ -")
+    elif name in there:
+        other = next(other for at in itertools.count(2) if (other := f"{name}-{at}") not in there)
+        problems.append(
+            f"{path} has a token for {name} already; take another name for the new token, such as "
+            f"{other}; take the old line out later."
+        )
+    if not set(groups.split(",")) <= set(GROUPS):
+        problems.append(
+            f"groups is {groups[:100]!r}; give some of {', '.join(GROUPS)}, with commas between "
+            "them and nothing else."
+        )
+    until_s = math.inf if until is None else _read_time(until)
+    if until_s is None:
+        problems.append(
+            f"until is {until!r:.100}; give a time with its zone, such as 2027-01-31T00:00:00Z."
+        )
+    elif until_s <= time.time():
+        problems.append(f"until is {until!r:.100}, which is past; give a time to come.")
+    return problems
 
 
 def _text_of(path: Path) -> str:

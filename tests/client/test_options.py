@@ -36,6 +36,14 @@ def test_an_address_without_a_port_is_refused_at_once(kind, target):
         kind(target)
 
 
+@pytest.mark.parametrize("target", ["http://localhost:8001", "HTTPS://localhost:8001/"])
+def test_an_address_of_a_browser_is_refused(target):
+    """gRPC finds no resolver of that name, and whoever is told so would ask again later."""
+    scheme = target.partition("localhost")[0]
+    with pytest.raises(OptionError, match=f"give HOST:PORT, without {scheme}, such as"):
+        Client(target)
+
+
 @pytest.mark.parametrize("target", [None, 8001, "\ud800:8001"])
 def test_what_is_no_address_at_all_is_refused(target):
     with pytest.raises(OptionError, match="give HOST:PORT"):

@@ -128,6 +128,11 @@ def test_typed_contents_come_back_to_the_last_bit(case):
         (lambda r: r.inputs[0].ClearField("name"), "unexpected inference input '' for model"),
         (lambda r: r.inputs.pop(), "expected 2 inputs but got 1 inputs for model 'simple'"),
         (lambda r: r.inputs.pop(), r"missing required input\(s\) \['texts'\]"),
+        (
+            lambda r: setattr(r.inputs[1], "name", "more"),
+            r"^unexpected inference input 'more' for model 'simple'; [^\n]*\n"
+            r"missing required input\(s\) \['texts'\]; send all of numbers, texts\.$",
+        ),
         (lambda r: r.inputs.add(name="texts"), "input 'texts' already exists in request"),
         (lambda r: r.inputs.add(name="more"), "unexpected inference input 'more'"),
         (lambda r: r.raw_input_contents.pop(), "unable to find data for input tensors"),

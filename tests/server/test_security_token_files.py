@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import grpc
 import pytest
 
+from foretell.data.errors import OptionError
 from foretell.server.authorisation import Authorisation
 from foretell.server.errors import TokenFileError, UnauthenticatedError
 from foretell.server.tokens import CLOCK_DRIFT_S, GROUPS, TokenFile, add_token, read_tokens
@@ -55,21 +56,32 @@ def test_a_token_that_is_made_is_good_and_its_file_holds_none(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (("a", "inference"), "has a name twice"),
-        (("b c", "inference"), "the second field is no SHA-256|has 4 fields|fields"),
-        (("b", "all"), "the groups are not all of"),
-        (("b", "inference", "soon"), "the time is none"),
+        (("a", "inference"), "has a token for a already; take another name .*, such as a-2; take"),
+        (("b c", "inference"), "NAME is 'b c'; write at most 64 of"),
+        (("b", "all"), "groups is 'all'; give some of inference, metadata, repository"),
+        (("b", "inference", "soon"), "until is 'soon'; give a time with its zone"),
+        (("b", "inference", "2999-01-31"), "until is '2999-01-31'; give a time with its zone"),
+        (("b", "inference", ""), "until is ''; give a time"),
+        (("b", "inference", "2020-01-31T00:00:00Z"), "until is .*, which is past"),
+        (("b c", "all", "soon"), "NAME is .*\ngroups is .*\nuntil is"),
     ],
 )
 def test_a_token_that_cannot_be_leaves_the_file_as_it_is(tmp_path, arguments, problem):
     path = tmp_path / "tokens"
     add_token(path, "a", "inference")
     before = path.read_text()
-    with pytest.raises(TokenFileError, match=problem) as caught:
+    with pytest.raises(OptionError, match=problem):
         add_token(path, *arguments)
-    assert ".new" not in str(caught.value)
     assert path.read_text() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_bad_file_is_told_by_its_own_lines_before_a_token_is_added(tmp_path):
+    path = tmp_path / "tokens"
+    path.write_text(line("a", "first") + "nonsense\n")
+    with pytest.raises(TokenFileError, match="line 2 has 1 fields") as caught:
+        add_token(path, "b", "inference")
+    assert len(caught.value.problems) == 1
 
 
 def replace(path, text):
@@ -137,6 +149,16 @@ def test_all_problems_of_a_file_are_told(tmp_path):
     with pytest.raises(TokenFileError) as caught:
         read_tokens(path)
     assert len(caught.value.problems) == 5
+
+
+def test_of_many_problems_the_first_are_told_and_the_others_counted(tmp_path):
+    """Somebody names another file by mistake, every line of which is wrong."""
+    path = tmp_path / "tokens"
+    path.write_text("x\n" * 180)
+    with pytest.raises(TokenFileError) as caught:
+        read_tokens(path)
+    assert len(caught.value.problems) == 11
+    assert caught.value.problems[-1] == "and 170 more."
 
 
 def test_a_pipe_in_its_place_is_read_by_nobody(tmp_path, caplog):
