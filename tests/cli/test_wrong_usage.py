@@ -12,8 +12,7 @@ OTHERS = {"help", "tokens", "batching"}  # flags, or words that texts begin with
 SERVE = [
     parameter.opts[0].removeprefix("--").replace("-", "_")
     for parameter in typer.main.get_command(app).commands["serve"].params
-    if parameter.param_type_name == "option"
-    and parameter.name not in OTHERS
+    if parameter.param_type_name == "option" and parameter.name not in OTHERS
 ]
 
 
