@@ -4,6 +4,7 @@ Exit codes: 0 all done, 1 failed, 2 wrong usage, 3 some items refused, 130 inter
 standard output, everything else to standard error.
 """
 
+import os
 import signal
 import sys
 import warnings
@@ -131,6 +132,9 @@ def run(arguments: Sequence[str]) -> int:
 
 def main() -> None:
     """Run the command line of this process; SIGTERM ends it as Ctrl-C does."""
+    # Read when gRPC is imported. Below errors it writes lines of its own about every failed
+    # handshake, between a server's JSON and above a client's message.
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(run(sys.argv[1:]))

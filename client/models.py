@@ -36,7 +36,8 @@ class ModelStatus:
         version: Of the model.
         state: "ready" (it is served), "loading", "failed" or "unloading"; "unknown" to an older
             client than the server.
-        reason: Why it is not served; of one that is, what is wrong with its files since.
+        reason: Why it is not served; of one that is, what is wrong with its files since, or that it
+            is pinned.
     """
 
     name: str

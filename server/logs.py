@@ -3,6 +3,7 @@
 import json
 import logging
 import sys
+import time
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -12,17 +13,43 @@ from foretell.server.call_notes import current_notes
 LogFormat = Literal["text", "json"]
 LogCalls = Literal["failed", "all"]
 
+_SELDOM_S = 60.0
+
 CALLS = "foretell.server.calls"
 """The logger of lines about calls; those that went well are on level DEBUG."""
+
+
+class TextLines(logging.Formatter):
+    """Time, level and message, an event a line; only the traceback of a fault has lines of its own.
+
+    Attributes:
+        worker: Number of the process among those that share a port; None where there is but one.
+    """
+
+    worker: int | None = None
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's name
+        """Write the line of one record."""
+        words = "; ".join(record.message.splitlines())
+        record.message = words if self.worker is None else f"[worker {self.worker}] {words}"
+        return super().formatMessage(record)
 
 
 class JsonLines(logging.Formatter):
     """A JSON object a line: time, level, logger, message, and what else is known.
 
     Lines about calls have method, model, version, code, seconds, read_s, queue_s, compute_s, peer,
-    request_id and trace_id as fields of their own, as far as they are known; all others that are
-    written during a call have request_id, and trace_id where there is one.
+    token, request_id and trace_id as fields of their own, as far as they are known; all others that
+    are written during a call have request_id, and trace_id where there is one.
+
+    Attributes:
+        worker: Number of the process, a field of each line; None where there is but one.
     """
+
+    worker: int | None = None
 
     def format(self, record: logging.LogRecord) -> str:
         """Write one record."""
@@ -33,6 +60,8 @@ class JsonLines(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
+        if self.worker is not None:
+            line["worker"] = self.worker
         if notes := current_notes():
             line["request_id"] = notes.request_id
             if notes.trace_id:
@@ -43,8 +72,39 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, default=str)
 
 
+def name_worker(number: int) -> None:
+    """Have every line of this process tell which worker wrote it.
+
+    Args:
+        number: Of this process among those that share a port.
+    """
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler.formatter, TextLines | JsonLines):
+            handler.formatter.worker = number
+
+
+class _Seldom(logging.Filter):
+    """Lets the same message of a library pass once in a while; some try again every second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._passed: dict[tuple[str, int], float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name.startswith("foretell"):
+            return True
+        place = record.pathname, record.lineno
+        now = time.monotonic()
+        if now - self._passed.get(place, -_SELDOM_S) < _SELDOM_S:
+            return False
+        self._passed[place] = now
+        return True
+
+
 def log_to_stderr(log_format: LogFormat = "text", log_calls: LogCalls = "failed") -> None:
-    """Send foretell's log to stderr, unless the program has set up logging itself.
+    """Send the log to stderr, unless the program has set up logging itself.
+
+    Warnings and errors of the libraries go the same way: what collects lines finds no others.
 
     Args:
         log_format: "text" for people, "json" for machines.
@@ -62,13 +122,11 @@ def log_to_stderr(log_format: LogFormat = "text", log_calls: LogCalls = "failed"
         raise OptionError(problems)
     if log_calls == "all":
         logging.getLogger(CALLS).setLevel(logging.DEBUG)
-    logger = logging.getLogger("foretell")
-    if logger.handlers or logging.getLogger().handlers:
+    logger, root = logging.getLogger("foretell"), logging.getLogger()
+    if logger.handlers or root.handlers:
         return
     handler = logging.StreamHandler(sys.stderr)
-    if log_format == "json":
-        handler.setFormatter(JsonLines())
-    else:
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    logger.addHandler(handler)
+    handler.setFormatter(JsonLines() if log_format == "json" else TextLines())
+    handler.addFilter(_Seldom())
+    root.addHandler(handler)
     logger.setLevel(logging.INFO)

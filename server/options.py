@@ -1,6 +1,6 @@
 """How a server serves: address, instances, and the limits that protect it."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from foretell.data.errors import OptionError
@@ -12,7 +12,6 @@ from foretell.server.security import SecurityOptions
 MIB = 1024 * 1024
 _LARGEST = 2**31 - 1
 _LARGEST_BYTES = 2**63 - 1
-_OF_ONE_PROCESS = {"worker", "counts_folder"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,16 +112,6 @@ class ServerOptions:
             )
         if problems:
             raise OptionError(problems)
-
-    def told(self) -> str:
-        """All that is in force, for the log: a setting that didn't arrive is seen there."""
-        found = asdict(self)
-        found |= found.pop("security")
-        return " ".join(
-            f"{name}={'none' if value in (None, '') else value}"
-            for name, value in found.items()
-            if name not in _OF_ONE_PROCESS
-        )
 
     @property
     def connection_age_ms(self) -> int:

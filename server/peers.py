@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 import pickle
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +25,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What a process tells of itself and of those whose place it has: how many, what they did."""
+    """What a process tells of itself and of those whose place it has: how many, what they did.
+
+    One that has ended as it should is no process any more, and its successor no restart.
+    """
 
     process: int = 0
     restarts: int = 0
@@ -48,6 +52,8 @@ class Peers:
         self._observer = observer
         self._inherited = _read(self._file)
         self._restarts = self._inherited.restarts + bool(self._inherited.process)
+        self._writing = threading.Lock()  # the last word must be the last one
+        self._is_over = False
         observer.read_restarts = self._all_restarts
         observer.statistics.read_peers = self._models
         observer.calls.read_peers = self._methods
@@ -59,17 +65,27 @@ class Peers:
                 await asyncio.to_thread(self.tell)
                 await asyncio.sleep(_STEP_S)
         finally:
-            self.tell()
+            self.tell(is_over=True)
 
-    def tell(self) -> None:
-        """Write what this process counted, for the others."""
+    def tell(self, *, is_over: bool = False) -> None:
+        """Write what this process counted, for the others.
+
+        Args:
+            is_over: It ends now, as it should.
+        """
         own, calls = self._observer.statistics.own(), self._observer.calls.own()
         told = _Told(
-            os.getpid(),
+            0 if is_over else os.getpid(),
             self._restarts,
             tuple(add_by_version([*own, *_of_the_dead(self._inherited.models, own)])),
             tuple(add_by_method([*calls, *self._inherited.methods])),
         )
+        with self._writing:
+            if is_over or not self._is_over:
+                self._write(told)
+            self._is_over |= is_over
+
+    def _write(self, told: _Told) -> None:
         draft = self._file.with_suffix(".draft")
         try:
             draft.write_bytes(pickle.dumps(told))
@@ -115,6 +131,8 @@ def _read(file: Path) -> _Told:
 
 
 def _is_alive(process: int) -> bool:
+    if not process:
+        return False
     try:
         os.kill(process, 0)
     except ProcessLookupError:

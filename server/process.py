@@ -129,8 +129,6 @@ async def _serve(
     await application.start()
     request = StopRequest()
     listen(request)
-    if options.worker == 0:
-        _log.info("options: %s", options.told())
     for model in repository.models.values():
         _log.info(
             "model=%s version=%d provider=%s", model.name, model.version, model.served.provider

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -152,6 +152,16 @@ class Repository(ServedModels):
                 raise error
             _log.warning("not ready yet: %s", error)
         return repository
+
+    def statuses(self) -> list[VersionStatus]:
+        """The state of every version that is there, by name and version, and which is pinned."""
+        pins = self.control.pins.items()
+        return [
+            replace(one, reason=f"no other version serves: --pin {one.name}={one.version}.")
+            if one.state is State.READY and not one.reason and (one.name, one.version) in pins
+            else one
+            for one in super().statuses()
+        ]
 
     def start(self) -> None:
         """Begin to follow the folder, or to do what callers ask for, in a thread of its own."""

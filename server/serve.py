@@ -3,7 +3,7 @@
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,11 +17,12 @@ from foretell.server.application import Ending
 from foretell.server.certificates import read_certificates
 from foretell.server.listen import check_address
 from foretell.server.loading import load_warm
-from foretell.server.logs import LogCalls, LogFormat, log_to_stderr
+from foretell.server.logs import LogCalls, LogFormat, log_to_stderr, name_worker
 from foretell.server.options import MIB, ServerOptions
 from foretell.server.process import Listen, on_orders, on_signals, serve_process
 from foretell.server.repository import Load, ModelControl, Repository
 from foretell.server.security import SecurityOptions
+from foretell.server.settings import settings_in_force, write_settings
 from foretell.server.status_port import NEXT, check_metrics, metrics_address
 from foretell.server.tokens import read_tokens
 from foretell.server.tracing import check_trace_endpoint
@@ -139,7 +140,9 @@ def serve(
     check_address(options.listen)  # before a load that may take long
     check_metrics(options.metrics)
     check_trace_endpoint(trace_endpoint)
-    source = _Models(Path(models), partial(load_warm, device=device, threads=threads), control)
+    load = partial(load_warm, device=device, threads=threads)
+    others = {"device": device, "log_format": log_format, "log_calls": log_calls}
+    source = _Models(Path(models), load, control, threads, others)
     if workers > 1:
         _end(_serve_workers(source, options, on_listening))
     else:
@@ -151,6 +154,8 @@ class _Models:
     path: Path
     load: Load
     control: ModelControl
+    threads: int | None
+    others: Mapping[str, object]  # options that concern neither them nor how they are served
 
 
 def _serve_alone(
@@ -159,11 +164,20 @@ def _serve_alone(
     listen: Listen,
     on_listening: Callable[[str], None] | None,
 ) -> Ending:
+    if options.worker == 0:
+        _tell_settings(models, options)
     read_certificates(options.security)  # before a load that may take long, and so the next
     if options.security.tokens is not None:
         read_tokens(options.security.tokens)
     repository = Repository.load(models.path, models.load, control=models.control)
     return serve_process(repository, options, listen, on_listening)
+
+
+def _tell_settings(models: _Models, options: ServerOptions) -> None:
+    settings = settings_in_force(
+        models.path, options, models.control, threads=models.threads, others=models.others
+    )
+    _log.info("options: %s", write_settings(settings), extra={"fields": {"options": settings}})
 
 
 def _serve_workers(
@@ -189,6 +203,7 @@ def _supervise(
     models: _Models, options: ServerOptions, on_listening: Callable[[str], None] | None
 ) -> Ending:
     def serve(number: int, orders: int, tell: Callable[[str], None]) -> int:
+        name_worker(number)
         own = replace(options, worker=number)
         return _code(_serve_alone(models, own, on_orders(orders), tell))
 

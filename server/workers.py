@@ -166,7 +166,7 @@ class Supervisor:
                 worker.is_ready = True
                 _log.info("worker=%d pid=%d answers", worker.number, worker.process)
             return
-        self._bury(worker)
+        code = self._bury(worker)
         error = _read(worker.told)
         if isinstance(error, ForetellError) and is_first and not self._num_signals:
             for other in self._workers.values():  # nobody was told of them yet
@@ -176,9 +176,9 @@ class Supervisor:
         if isinstance(error, ForetellError):
             _log.error("worker=%d can't start: %s", worker.number, error)
         if not self._num_signals:
-            self._replace(worker)
+            self._replace(worker, code)
 
-    def _bury(self, worker: _Worker) -> None:
+    def _bury(self, worker: _Worker) -> int:
         self._selector.unregister(worker.news)
         del self._workers[worker.news]
         os.close(worker.news)
@@ -190,14 +190,19 @@ class Supervisor:
             is_bad = code < 0 and (worker.is_ready or code != -signal.SIGTERM)
             self._code = max(self._code, int(is_bad), code)
             _log.info("worker=%d pid=%d ended (%s)", worker.number, worker.process, how)
-        else:
+        elif code:
             _log.error("worker=%d pid=%d ended by itself (%s)", worker.number, worker.process, how)
+        return code
 
-    def _replace(self, worker: _Worker) -> None:
+    def _replace(self, worker: _Worker, code: int) -> None:
         is_old = worker.is_ready and time.monotonic() - worker.started > _LONG_LIFE_S
         pause_s = _FIRST_PAUSE_S if is_old else self._pauses.get(worker.number, _FIRST_PAUSE_S)
         self._pauses[worker.number] = min(2 * pause_s, _LONGEST_PAUSE_S)
         self._due[worker.number] = time.monotonic() + pause_s
+        if not code:  # somebody asked it to, by a signal of its own
+            told = "worker=%d pid=%d ended (exit code 0); replaced in %g s"
+            _log.warning(told, worker.number, worker.process, pause_s)
+            return
         self._restarts += 1
         _log.warning(
             "worker=%d is replaced in %g s; replaced so far: %d",

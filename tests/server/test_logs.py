@@ -23,7 +23,7 @@ from foretell.protos.v1.models_pb2_grpc import ModelsStub
 from foretell.server.background import serve_in_background
 from foretell.server.call_lines import _printable
 from foretell.server.call_notes import CallNotes, begin_notes
-from foretell.server.logs import CALLS, JsonLines, log_to_stderr
+from foretell.server.logs import CALLS, JsonLines, TextLines, log_to_stderr
 from foretell.server.options import ServerOptions
 from foretell.server.repository import ModelControl, Repository
 from foretell.server.request_id import current_request_id, new_request_id
@@ -273,6 +273,19 @@ def test_a_json_line_is_one_line_whatever_is_in_it():
     assert line["time"].endswith("Z")
     assert (line["request_id"], line["trace_id"]) == ("5f", TRACE)
     assert "ValueError: several\nlines" in line["exception"]
+
+
+@pytest.mark.parametrize("formatter", [TextLines, JsonLines])
+def test_of_several_processes_each_line_says_which_wrote_it(formatter):
+    record = logging.LogRecord("foretell.x", 40, "f", 1, "two\nlines", (), None)
+    lines = formatter()
+    assert "worker" not in lines.format(record)
+    lines.worker = 3
+    (line,) = lines.format(record).splitlines()
+    if formatter is TextLines:
+        assert line.endswith(" ERROR [worker 3] two; lines")
+    else:
+        assert json.loads(line)["worker"] == 3
 
 
 def test_outside_of_calls_an_id_is_made_but_belongs_to_nothing():

@@ -268,6 +268,21 @@ def test_no_count_falls_when_a_worker_dies_and_is_replaced(make_worker, monkeypa
         assert observer.read_restarts() == 1
 
 
+def test_a_worker_that_ended_as_it_should_is_no_restart(make_worker):
+    """Somebody drained it: an alert on workers that die must not wake anybody for that."""
+    (first, _), (second, second_peers) = make_worker(0), make_worker(1)
+    count_one(second)
+    second.on_admitted("demand", 1)
+    second_peers.tell(is_over=True)
+    second_peers.tell()  # a thread was late
+    third, third_peers = make_worker(1)
+    third_peers.tell()
+    for observer in (first, third):
+        told = observer.statistics.of("demand", 1)
+        assert (told.success.count, told.in_work) == (1, 0)
+        assert observer.read_restarts() == 0
+
+
 def test_a_file_that_is_no_account_is_passed_over(make_worker, tmp_path):
     (tmp_path / "7.counts").write_bytes(b"")
     observer, peers = make_worker(0)
