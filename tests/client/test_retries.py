@@ -1,7 +1,9 @@
 """What becomes of requests that a full queue refused, or a server that wasn't there."""
 
 import pickle
+import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import pytest
@@ -13,7 +15,11 @@ from foretell.client.errors import read_details
 from foretell.client.options import ClientOptions
 from foretell.client.retries import Retries
 from foretell.data.translation import TranslateOptions
+from foretell.server.background import serve_in_background
 from foretell.server.errors import ModelNotReadyError
+from foretell.server.options import ServerOptions
+from foretell.server.repository import Repository
+from foretell.server.served import Model
 
 WAIT_S = 60.0
 DETAILS = "grpc-status-details-bin"
@@ -117,6 +123,29 @@ def test_a_model_that_is_not_there_yet_is_asked_again(call, serving, make_transl
             with pytest.raises(RemoteError, match="UNAVAILABLE"):
                 call(address, method, "ab")
             assert len(times) == 1
+
+
+def test_a_server_that_is_started_anew_answers_the_rest(call, make_translator):
+    come, go = threading.Event(), threading.Event()
+
+    def hold():
+        come.set()
+        assert go.wait(WAIT_S)
+
+    def serve(translator):
+        repository = Repository([Model("ende", 1, translator)])
+        return serve_in_background(repository, ServerOptions(listen=address, grace_s=0.05))
+
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    with ThreadPoolExecutor(1) as caller:
+        with serve(make_translator(before_step=hold)):
+            asked = caller.submit(call, address, "translate", ["ab"] * 300)
+            assert come.wait(WAIT_S)
+        go.set()
+        with serve(make_translator()):
+            answers = asked.result(WAIT_S)
+    assert [one.hypotheses[0].text for one in answers] == ["ba"] * 300
 
 
 def test_a_wait_is_never_shorter_than_told_and_differs_from_others():
