@@ -107,7 +107,6 @@ class Application:
         )
         self._health = ModelHealth(repository, SERVICES)
         self._sizes = RequestSizes(options)
-        is_unpacking = takes_compressed(options.listen, security)
         self._server = grpc.aio.server(
             interceptors=[
                 Telemetry(repository.observer, self._tracing),
@@ -116,18 +115,7 @@ class Application:
                 Authorisation(tokens, health_needs_token=security.health_needs_token),
                 ReadingInside(options.max_fields, self._sizes),
             ],
-            options=[
-                ("grpc.so_reuseport", int(options.workers > 1)),
-                ("grpc.max_receive_message_length", options.max_message_bytes),
-                ("grpc.max_send_message_length", options.max_message_bytes),
-                ("grpc.max_concurrent_streams", options.max_streams),
-                ("grpc.compression_enabled_algorithms_bitset", _ALL if is_unpacking else _NONE),
-                # Clients and load balancers ping every 10 s; gRPC would hang up on them.
-                ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
-                ("grpc.keepalive_permit_without_calls", 1),
-                # gRPC spreads it by a tenth; calls in work end on the old connection.
-                ("grpc.max_connection_age_ms", options.connection_age_ms),
-            ],
+            options=_connection_options(options),
         )
 
     async def start(self) -> None:
@@ -196,3 +184,20 @@ class Application:
 
     def _is_serving(self) -> bool:
         return not self._is_stopping and bool(self._repository.models)
+
+
+def _connection_options(options: ServerOptions) -> list[tuple[str, int]]:
+    """What gRPC is told of its connections."""
+    is_unpacking = takes_compressed(options.listen, options.security)
+    return [
+        ("grpc.so_reuseport", int(options.workers > 1)),
+        ("grpc.max_receive_message_length", options.max_message_bytes),
+        ("grpc.max_send_message_length", options.max_message_bytes),
+        ("grpc.max_concurrent_streams", options.max_streams),
+        ("grpc.compression_enabled_algorithms_bitset", _ALL if is_unpacking else _NONE),
+        # Clients and load balancers ping every 10 s; gRPC would hang up on them.
+        ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+        ("grpc.keepalive_permit_without_calls", 1),
+        # gRPC spreads it by a tenth; calls in work end on the old connection.
+        ("grpc.max_connection_age_ms", options.connection_age_ms),
+    ]

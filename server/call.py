@@ -6,6 +6,7 @@ import weakref
 import grpc
 
 from foretell.runtime.work import DEFAULT_PRIORITY, Request
+from foretell.server.call_notes import current_notes
 
 LATE_S = 0.05
 """A caller whose time is over cancels, and that may be here before it is over here as well."""
@@ -48,8 +49,12 @@ class Call:
 
     @property
     def caller(self) -> str:
-        """Whose call it is: the connection that it came by."""
-        return str(self.context.peer())
+        """Whose call it is: the connection that it came by; empty where nobody noted it.
+
+        The context isn't asked: a stream's request may outlive its call, and gRPC's is gone then.
+        """
+        notes = current_notes()
+        return notes.peer if notes else ""
 
     @property
     def is_late(self) -> bool:

@@ -2,6 +2,7 @@
 
 import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import grpc
 import pytest
@@ -10,6 +11,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
 from foretell.protos.v1.models_pb2 import ListModelsRequest, UnloadModelRequest
 from foretell.protos.v1.models_pb2_grpc import ModelsStub
+from foretell.server.call import Call
+from foretell.server.call_notes import CallNotes, begin_notes
+from foretell.server.errors import told_status
 
 FOLDER = Path(__file__).parent
 ClosedWindow = runpy.run_path(str(FOLDER / "closed_window.py"))["ClosedWindow"]
@@ -75,3 +79,12 @@ def test_a_watcher_that_takes_nothing_holds_up_no_other(process):
         wait_for_health(channel, NOT_SERVING)
         process.signal()
         assert process.end() == 0
+
+
+def test_a_request_that_outlives_its_call_asks_gRPC_for_nothing():  # noqa: N802
+    """Requests of a stream are in work beside the call, and may see its end late."""
+    call = Call(SimpleNamespace(time_remaining=lambda: None))
+    assert call.caller == ""
+    begin_notes(CallNotes("/a.Service/Method", "id", "", 0.0, peer="ipv4:127.0.0.1:1"))
+    assert call.caller == "ipv4:127.0.0.1:1"
+    assert told_status(RuntimeError("x"), "/a.Service/Method")[0] is grpc.StatusCode.INTERNAL
