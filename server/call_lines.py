@@ -10,6 +10,7 @@ from foretell.server.logs import CALLS
 
 _log = logging.getLogger(CALLS)
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_PLAIN = re.compile(r"[\w./:%\[\]-]*", re.ASCII)
 _MOST_DETAILS = 2000  # characters; an event is a line, and a readable one, whatever a client sends
 
 # What changes a server has a line whenever it happens: somebody will ask who did it.
@@ -60,7 +61,7 @@ def log_stream_error(
     """
     fields: dict[str, object] = {
         "method": notes.method,
-        "id": _printable(of_request),
+        "id": of_request,
         "model": model,
         "version": version,
         "code": code.name,
@@ -82,9 +83,15 @@ def _write(level: int, fields: dict[str, object], details: str | bytes | None) -
     if not _log.isEnabledFor(level):
         return
     fields = {name: value for name, value in fields.items() if value or name == "seconds"}
-    words = " ".join(f"{name}={value}" for name, value in fields.items())
+    words = " ".join(f"{name}={_word(value)}" for name, value in fields.items())
     told = _printable(details)[:_MOST_DETAILS]
     _log.log(level, "%s%s", words, f": {told}" if told else "", extra={"fields": fields})
+
+
+def _word(value: object) -> str:
+    """A value as one word; what a caller wrote could else look like fields of ours."""
+    text = str(value)
+    return text if _PLAIN.fullmatch(text) else ascii(text)
 
 
 def _printable(details: str | bytes | None) -> str:

@@ -2,7 +2,7 @@
 
 import importlib.metadata
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,8 @@ from foretell.protos.inference.inference_pb2_grpc import GRPCInferenceServiceSer
 from foretell.server.answer_sizes import check_answer_size
 from foretell.server.answering import Answering
 from foretell.server.call import Call
+from foretell.server.call_lines import log_stream_error
+from foretell.server.call_notes import current_notes
 from foretell.server.errors import ModelNotReadyError, RequestError, told_status
 from foretell.server.inference_descriptions import (
     write_config,
@@ -198,7 +200,7 @@ class InferenceService(GRPCInferenceServiceServicer):
                 _note_id(error, request)
                 if ends_on_error:
                     raise
-                yield _told(error, request)
+                yield self._told(error, request)
 
         options = self._options
         work = SideBySide(
@@ -279,6 +281,38 @@ class InferenceService(GRPCInferenceServiceServicer):
         check_answer_size(response.ByteSize(), self._options, "fewer rows", has="may have")
         return response
 
+    def _told(
+        self, error: Exception, request: wire.ModelInferRequest
+    ) -> wire.ModelStreamInferResponse:
+        """Tell an error inside a stream, with the code that a call of its own would have had."""
+        code, text = told_status(error, "/inference.GRPCInferenceService/ModelStreamInfer")
+        known_id = _echo(request.id)
+        if known_id and code is grpc.StatusCode.INTERNAL:  # of which nothing else is told
+            text = f"{_note(known_id)}\n{text}"
+        self._log(code, text, request)
+        response = wire.ModelStreamInferResponse(
+            error_message=text,
+            infer_response=wire.ModelInferResponse(
+                model_name=_echo(request.model_name), id=known_id
+            ),
+        )
+        response.infer_response.parameters["grpc_code"].string_param = code.name
+        wants = request.parameters.get("triton_enable_empty_final_response")
+        if wants is not None and wants.bool_param:
+            response.infer_response.parameters[_FINAL].bool_param = True
+        return response
+
+    def _log(self, code: grpc.StatusCode, text: str, request: wire.ModelInferRequest) -> None:
+        """Log a request that failed in a stream, as a call that fails is; the stream goes on."""
+        name, version = "", 0
+        with suppress(ForetellError):  # what the caller wrote is no model's name
+            model = self._models.get(request.model_name, request.model_version).model
+            name, version = model.name, model.version
+        if (notes := current_notes()) is not None:
+            log_stream_error(
+                notes, code, text, of_request=_echo(request.id), model=name, version=version
+            )
+
 
 def _read(
     request: wire.ModelInferRequest, inference: Inference, parameters: Parameters
@@ -314,28 +348,16 @@ def _check_id(request: wire.ModelInferRequest) -> None:
 
 def _note_id(error: Exception, request: wire.ModelInferRequest) -> None:
     if known := _echo(request.id):
-        error.add_note(f"[request id: {show(known)[1:-1]}]")
+        error.add_note(_note(known))
+
+
+def _note(known_id: str) -> str:
+    return f"[request id: {show(known_id)[1:-1]}]"
 
 
 def _echo(name: str) -> str:
     """What an error may say again of what was never checked; nothing of what is too long."""
     return name if len(name) <= _MOST_NAME else ""
-
-
-def _told(error: Exception, request: wire.ModelInferRequest) -> wire.ModelStreamInferResponse:
-    """Tell an error inside a stream, with the code that a call of its own would have ended with."""
-    code, text = told_status(error, "/inference.GRPCInferenceService/ModelStreamInfer")
-    response = wire.ModelStreamInferResponse(
-        error_message=text,
-        infer_response=wire.ModelInferResponse(
-            model_name=_echo(request.model_name), id=_echo(request.id)
-        ),
-    )
-    response.infer_response.parameters["grpc_code"].string_param = code.name
-    wants = request.parameters.get("triton_enable_empty_final_response")
-    if wants is not None and wants.bool_param:
-        response.infer_response.parameters[_FINAL].bool_param = True
-    return response
 
 
 def _named_model(

@@ -22,7 +22,6 @@ OTHER = {
     "log_calls": "all",
     "trace_endpoint": "http://127.0.0.1:4317",
     "compressed_requests": "refuse",
-    "compressed_requests": "accept",
     "device": "cpu",
     "threads": "3",
     "instances": "5",

@@ -194,11 +194,33 @@ def test_a_fault_of_ours_tells_nothing_and_the_stream_goes_on(serving, make_tran
     model = make_translator(error=RuntimeError("secret"))
     with serving(ende=model) as channel:
         stub = GRPCInferenceServiceStub(channel)
-        first, second = stub.ModelStreamInfer(iter([sentence("one"), sentence("two")]))
-    for answer in (first, second):
-        assert "internal error" in answer.error_message
-        assert "secret" not in answer.error_message
+        answers = by_id(stub.ModelStreamInfer(iter([sentence("one", "a"), sentence("two", "b")])))
+    assert sorted(answers) == ["a", "b"]
+    for request_id, (answer,) in answers.items():
+        told, text = answer.error_message.splitlines()
+        assert told == f"[request id: {request_id}]"
+        assert text.startswith("internal error, request id ")
         assert answer.infer_response.parameters["grpc_code"].string_param == "INTERNAL"
+
+
+def test_a_request_that_fails_in_a_stream_has_a_line(serving, make_translator, caplog):
+    """The call goes on and ends well: nothing else would tell who got an error, and which."""
+    caplog.set_level("INFO", "foretell")
+    wrong = sentence("one", "8 code=OK\n")
+    wrong.model_name = "x"
+    with serving(ende=make_translator()) as channel:
+        requests = [sentence("one", "7", beam_size=0), sentence("two", "8"), wrong]
+        answers = by_id(GRPCInferenceServiceStub(channel).ModelStreamInfer(iter(requests)))
+    assert not answers["8"][0].error_message
+    lines = {one.fields["id"]: one for one in caplog.records if hasattr(one, "fields")}
+    assert lines.keys() == {"7", "8 code=OK\n"}
+    known, unknown = lines["7"].fields, lines["8 code=OK\n"].fields
+    assert (known["model"], known["version"], known["code"]) == ("ende", 1, "INVALID_ARGUMENT")
+    assert "model" not in unknown
+    assert (unknown["code"], known["request_id"]) == ("NOT_FOUND", unknown["request_id"])
+    assert known["peer"].startswith("ipv4:127.0.0.1:")
+    assert "[request id: 7]; options[0]: beam_size is 0" in lines["7"].getMessage()
+    assert r" id='8 code=OK\n' code=NOT_FOUND" in lines["8 code=OK\n"].getMessage()
 
 
 def test_a_caller_that_leaves_stops_the_translation(serving, make_translator):
