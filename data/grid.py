@@ -16,6 +16,7 @@ from foretell.data.errors import Refusal
 from foretell.data.ids import id_at
 from foretell.data.inference import candidates
 from foretell.data.panel import Rows
+from foretell.data.segments import order_within
 from foretell.data.zones import DAY_NS, StampKind, describe_stamp
 
 # A stray stamp, such as 1900-01-01 among hours of today, makes a grid of a million empty steps.
@@ -98,7 +99,7 @@ class SortedRows:
         series = np.repeat(np.arange(len(counts)), counts)
         stamps, order = rows.stamps, None
         if ((stamps[1:] < stamps[:-1]) & (series[1:] == series[:-1])).any():
-            order = np.lexsort((stamps, series))
+            order = order_within(stamps, rows.indptr)
             stamps = stamps[order]
         first, last = np.zeros((2, len(counts)), dtype=np.int64)
         filled = counts > 0

@@ -14,6 +14,7 @@ from jaxtyping import Bool, Int64
 from foretell.data.aliases import CLOCK_NS, MONTH_UNITS, UNITS, WEEKDAYS, anchor_month
 from foretell.data.calendar import Frequency, month_edges, month_numbers
 from foretell.data.errors import FrequencyError
+from foretell.data.segments import order_within
 from foretell.data.zones import StampKind, describe_stamp, split_days
 
 _EDGES = ("ME", "MS", "BME", "BMS")  # calendar edges come first where both fit
@@ -296,13 +297,14 @@ class _Segments:
             return mode
         part = self.take(mixed)
         series = np.repeat(np.arange(mixed.size), np.diff(part.indptr))
-        order = np.lexsort((part.values, series))
-        values, series = part.values[order], series[order]
+        values = part.values[order_within(part.values, part.indptr)]
         starts = np.flatnonzero(
             np.r_[True, (values[1:] != values[:-1]) | (series[1:] != series[:-1])]
         )
         counts = np.diff(np.r_[starts, len(values)])
-        runs = np.lexsort((values[starts], -counts, series[starts]))
-        best = runs[np.r_[True, np.diff(series[starts][runs]) > 0]]
-        mode[mixed] = values[starts][best]
+        owners = series[starts]
+        most = np.maximum.reduceat(counts, np.searchsorted(owners, np.arange(mixed.size)))
+        commonest = np.flatnonzero(counts == most[owners])
+        first = np.r_[True, np.diff(owners[commonest]) > 0]
+        mode[mixed] = values[starts[commonest[first]]]
         return mode

@@ -109,8 +109,7 @@ def describe_stamp(stamp: int | np.int64, kind: StampKind, time_zone: str | None
     """Write a stamp for a person: `2024-05-10`, `2024-05-10 13:00+02:00`, or `42`."""
     if kind == "integer":
         return str(stamp)
-    moment = pd.Timestamp(int(stamp), unit="ns", tz="UTC")
-    local = moment.tz_convert(time_zone) if time_zone is not None else moment.tz_localize(None)
+    local = pd.Timestamp(int(stamp), tz=time_zone)  # in one step: refusals write thousands
     if stamp % 1_000_000_000:
         return local.isoformat(" ")
     if stamp % 60_000_000_000:

@@ -16,6 +16,7 @@ from foretell.data.options import Columns, ForecastOptions
 from foretell.data.panel import Panel
 from foretell.data.regular import regularise
 from foretell.data.rows import read_rows
+from foretell.data.segments import order_within
 
 
 def table(series: dict[str, list[object]]) -> pd.DataFrame:
@@ -125,6 +126,19 @@ def test_grids_of_one_unit_are_laid_together(monkeypatch: pytest.MonkeyPatch) ->
     found = panel(table(steps))
     assert len(set(found.frequencies)) == 59
     assert len(laid) <= 4  # days, days by several, weeks, weeks by several
+
+
+@given(st.lists(st.sampled_from([0, 1, 2, 3, 40, 90]), min_size=1, max_size=5), st.data())
+def test_each_series_is_sorted_by_itself(counts: list[int], data: st.DataObject) -> None:
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    random = np.random.default_rng(data.draw(st.integers(0, 99)))
+    values = random.integers(-3, 3, indptr[-1]) * 2**61
+    expected = [
+        place
+        for start, end in itertools.pairwise(indptr.tolist())
+        for place in sorted(range(start, end), key=values.tolist().__getitem__)
+    ]
+    assert order_within(values, indptr).tolist() == expected
 
 
 @given(st.lists(st.integers(0, 4), min_size=1), st.data())
