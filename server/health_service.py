@@ -18,6 +18,7 @@ Status = wire.HealthCheckResponse
 LONGEST_NAME = 1024
 """Bytes of a service's name; a watcher's is kept for as long as it watches."""
 
+_MOST_SAID = 128  # characters of a name that is said again
 _MOST_LISTED = 100  # by health.proto, which wants RESOURCE_EXHAUSTED for more
 
 
@@ -51,8 +52,8 @@ class HealthService(HealthServicer):  # type: ignore[misc]  # grpc_health has no
         if status is None:
             await context.abort(
                 grpc.StatusCode.NOT_FOUND,
-                "health knows no service of this name; ask for a model's name, for a service of "
-                'this server, or for "", the server as a whole.',
+                f"health knows no service of this name, {request.service[:_MOST_SAID]!r}; ask for a "
+                'model\'s name, for a service of this server, or for "", the server as a whole.',
             )
         return Status(status=status)
 

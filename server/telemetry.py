@@ -55,7 +55,7 @@ class Telemetry(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc has n
         # gone ends the process. Codes, details and deadlines are kept beside the call.
         notes = CallNotes(
             method=path,
-            peer=context.peer(),
+            peer=context.peer() or "unknown",  # gRPC forgets it where the time is over by now
             request_id=new_request_id(_text(headers, HEADER)),
             trace_id=trace_id_of(_text(headers, "traceparent")),
             started_s=time.monotonic(),

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import grpc
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from foretell.client import Client
 from foretell.data.errors import BundleError, ForetellError, OptionError
@@ -23,13 +24,16 @@ from foretell.protos.v1.models_pb2_grpc import ModelsStub
 from foretell.server.background import serve_in_background
 from foretell.server.call_lines import _printable
 from foretell.server.call_notes import CallNotes, begin_notes
+from foretell.server.call_statistics import Method
 from foretell.server.logs import CALLS, JsonLines, TextLines, log_to_stderr
+from foretell.server.observing import Observer
 from foretell.server.options import ServerOptions
 from foretell.server.repository import ModelControl, Repository
 from foretell.server.request_id import current_request_id, new_request_id
 from foretell.server.security import SecurityOptions
-from foretell.server.telemetry import _code_of
+from foretell.server.telemetry import Telemetry, _code_of
 from foretell.server.tokens import add_token
+from foretell.server.tracing import Tracing
 
 ServerProcess = runpy.run_path(str(Path(__file__).with_name("server_process.py")))["ServerProcess"]
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -204,6 +208,33 @@ def test_callers_that_leave_are_told_apart(serving, make_forecaster, make_reques
         ForecasterStub(channel).Forecast(make_request({"b": [1, 2]}))
     (left,) = [line for line in lines.of_calls() if line["code"] != "OK"]
     assert left["code"] == ("CANCELLED" if how == "cancelled" else "DEADLINE_EXCEEDED")
+
+
+def test_a_call_that_is_over_before_it_begins_says_so_of_its_caller(lines):
+    """gRPC has forgotten him; a line without a peer looks as if one had to be looked for."""
+    ends = []
+    context = SimpleNamespace(
+        peer=lambda: "",
+        invocation_metadata=tuple,
+        add_done_callback=ends.append,
+        code=lambda: grpc.StatusCode.DEADLINE_EXCEEDED,
+        details=str,
+    )
+    method = Method("a", "B", "unary")
+    run = contextvars.copy_context().run
+    run(Telemetry(Observer(), Tracing())._begin, "/a/B", method, context)
+    ends[0](context)
+    (line,) = lines.of_calls()
+    assert line["peer"] == "unknown"
+
+
+def test_an_unknown_name_that_health_is_asked_for_is_told(serving, make_forecaster, lines):
+    """A probe with a typing error says in its line what it asks for."""
+    with serving(demand=make_forecaster()) as channel, pytest.raises(grpc.RpcError):
+        health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service="demnd"))
+    (line,) = lines.of_calls()
+    assert line["code"] == "NOT_FOUND"
+    assert "health knows no service of this name, 'demnd'" in line["message"]
 
 
 @pytest.mark.parametrize(
