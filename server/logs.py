@@ -7,6 +7,8 @@ import time
 from datetime import UTC, datetime
 from typing import Literal
 
+import grpc
+
 from foretell.data.errors import OptionError
 from foretell.server.call_notes import current_notes
 
@@ -101,6 +103,12 @@ class _Seldom(logging.Filter):
         return True
 
 
+def _is_news(record: logging.LogRecord) -> bool:
+    """False for gRPC's tracebacks of writes to a caller who is gone; the call's own line tells."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not (record.name.startswith("grpc") and isinstance(error, grpc.aio.InternalError))
+
+
 def log_to_stderr(log_format: LogFormat = "text", log_calls: LogCalls = "failed") -> None:
     """Send the log to stderr, unless the program has set up logging itself.
 
@@ -127,6 +135,7 @@ def log_to_stderr(log_format: LogFormat = "text", log_calls: LogCalls = "failed"
         return
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if log_format == "json" else TextLines())
+    handler.addFilter(_is_news)
     handler.addFilter(_Seldom())
     root.addHandler(handler)
     logger.setLevel(logging.INFO)

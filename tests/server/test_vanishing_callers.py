@@ -1,5 +1,6 @@
 """Callers that take no answer, and go: the server goes on, for everybody else, and to its end."""
 
+import logging
 import runpy
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from foretell.protos.v1.models_pb2_grpc import ModelsStub
 from foretell.server.call import Call
 from foretell.server.call_notes import CallNotes, begin_notes
 from foretell.server.errors import told_status
+from foretell.server.logs import log_to_stderr
 
 FOLDER = Path(__file__).parent
 ClosedWindow = runpy.run_path(str(FOLDER / "closed_window.py"))["ClosedWindow"]
@@ -81,10 +83,25 @@ def test_a_watcher_that_takes_nothing_holds_up_no_other(process):
         assert process.end() == 0
 
 
-def test_a_request_that_outlives_its_call_asks_gRPC_for_nothing():  # noqa: N802
+def test_a_request_that_outlives_its_call_asks_gRPC_for_nothing():
     """Requests of a stream are in work beside the call, and may see its end late."""
     call = Call(SimpleNamespace(time_remaining=lambda: None))
     assert call.caller == ""
     begin_notes(CallNotes("/a.Service/Method", "id", "", 0.0, peer="ipv4:127.0.0.1:1"))
     assert call.caller == "ipv4:127.0.0.1:1"
     assert told_status(RuntimeError("x"), "/a.Service/Method")[0] is grpc.StatusCode.INTERNAL
+
+
+def test_a_write_to_nobody_is_no_news(monkeypatch, capsys):
+    """gRPC logs a traceback of it where it hears of the caller's end a moment too late."""
+    root, ours = logging.getLogger(), logging.getLogger("foretell")
+    monkeypatch.setattr(root, "handlers", [])
+    monkeypatch.setattr(ours, "handlers", [])
+    monkeypatch.setattr(ours, "level", ours.level)
+    log_to_stderr()
+    grpc_log = logging.getLogger("grpc._cython.cygrpc")
+    for error in (grpc.aio.InternalError("failed to write"), ValueError("a fault")):
+        grpc_log.error("raised by a method", exc_info=error)
+    told = capsys.readouterr().err
+    assert "ValueError: a fault" in told
+    assert "InternalError" not in told
