@@ -52,8 +52,8 @@ class HealthService(HealthServicer):  # type: ignore[misc]  # grpc_health has no
         if status is None:
             await context.abort(
                 grpc.StatusCode.NOT_FOUND,
-                f"health knows no service of this name, {request.service[:_MOST_SAID]!r}; ask for a "
-                'model\'s name, for a service of this server, or for "", the server as a whole.',
+                f"health knows no service of this name, {request.service[:_MOST_SAID]!r}; ask for "
+                'a model by its name, for a service of this server, or for "", the whole server.',
             )
         return Status(status=status)
 
