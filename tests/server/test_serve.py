@@ -167,7 +167,9 @@ def test_nothing_to_serve_is_one_clear_error(start, models):
     (models / "demand/1").rmdir()
     with start() as server:
         assert server.end() == 1
-    assert server.log == f"error: {models} holds no models; expected models/NAME/VERSION in it.\n"
+    settings, *told = server.log.splitlines()
+    assert " INFO options: " in settings
+    assert told == [f"error: {models} holds no models; expected models/NAME/VERSION in it."]
 
 
 def test_the_log_names_models_and_providers(start):
