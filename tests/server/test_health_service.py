@@ -7,6 +7,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from foretell.server.authorisation import groups_of
 from foretell.server.health_service import LONGEST_NAME, HealthService
 
 Status = health_pb2.HealthCheckResponse
@@ -83,3 +84,10 @@ def test_a_slow_watcher_hears_the_newest_and_nothing_is_kept_of_it():
     heard, kept = asyncio.run(watch())
     assert heard == [Status.SERVING, Status.NOT_SERVING, Status.SERVING]
     assert kept == {}
+
+
+def test_strangers_ask_for_what_they_know_and_get_no_list():
+    """Where tokens are asked for, names of models are for those who may see them."""
+    assert groups_of("/grpc.health.v1.Health/Check") == {"health"}
+    assert groups_of("/grpc.health.v1.Health/Watch") == {"health"}
+    assert groups_of("/grpc.health.v1.Health/List") == {"metadata", "repository"}
