@@ -6,12 +6,12 @@ long never stands behind what takes long.
 """
 
 import asyncio
+import threading
 from collections import deque
 from collections.abc import Callable, Hashable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Found = TypeVar("Found")
 
@@ -22,36 +22,50 @@ _THREADS = 2
 _MOST_LARGE = _THREADS - 1  # at a time
 
 
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A piece of work, and where its result is awaited."""
+
+    work: Callable[[], Any]
+    done: Future[Any] = field(default_factory=Future)
+
+    def run(self) -> None:
+        try:
+            self.done.set_result(self.work())
+        except BaseException as error:  # told to whoever waits
+            self.done.set_exception(error)
+
+
 @dataclass(slots=True)
 class _Line:
-    """Who waits for a thread: by caller, in the order of their turns."""
+    """What waits for a thread: by caller, in the order of their turns."""
 
-    by_caller: dict[Hashable, deque[asyncio.Future[None]]] = field(default_factory=dict)
+    by_caller: dict[Hashable, deque[_Piece]] = field(default_factory=dict)
 
-    def join(self, caller: Hashable, turn: asyncio.Future[None]) -> None:
-        self.by_caller.setdefault(caller, deque()).append(turn)
+    def join(self, caller: Hashable, piece: _Piece) -> None:
+        self.by_caller.setdefault(caller, deque()).append(piece)
 
-    def call(self) -> bool:
-        """Let the next one in turn begin; False where nobody waits."""
+    def take(self) -> _Piece | None:
+        """Take the next one in turn that somebody waits for still; None where there is none."""
         while self.by_caller:
             caller = next(iter(self.by_caller))
-            turns = self.by_caller.pop(caller)
-            turn = turns.popleft()
-            if turns:
-                self.by_caller[caller] = turns  # behind all others
-            if not turn.done():  # else he has left
-                turn.set_result(None)
-                return True
-        return False
+            pieces = self.by_caller.pop(caller)
+            piece = pieces.popleft()
+            if pieces:
+                self.by_caller[caller] = pieces  # behind all others
+            if piece.done.set_running_or_notify_cancel():
+                return piece
+        return None
 
 
 class Readers:
-    """Runs pieces of work in threads; all methods belong to one event loop."""
+    """Runs pieces of work in threads."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="wire")
+        self._lock = threading.Lock()
         self._small, self._large = _Line(), _Line()
-        self._num_running = self._num_large = 0
+        self._num_large = 0  # that run
 
     async def run(self, work: Callable[[], Found], caller: Hashable, *, is_large: bool) -> Found:
         """Run a piece of work when its caller's turn has come.
@@ -63,42 +77,28 @@ class Readers:
             caller: Whose it is.
             is_large: It may take long.
         """
-        loop = asyncio.get_running_loop()
-        turn: asyncio.Future[None] = loop.create_future()
-        (self._large if is_large else self._small).join(caller, turn)
-        self._deal()
-        if not turn.done():
-            await self._wait(turn, is_large=is_large)
-        running = self._pool.submit(work)
-
-        def leave(_: object) -> None:
-            with suppress(RuntimeError):  # the loop is closed: the server has ended
-                loop.call_soon_threadsafe(self._leave, is_large)
-
-        running.add_done_callback(leave)  # also where nobody waits for it any more
-        return await asyncio.wrap_future(running)
+        piece = _Piece(work)
+        with self._lock:
+            (self._large if is_large else self._small).join(caller, piece)
+        self._pool.submit(self._run_next)
+        found: Found = await asyncio.wrap_future(piece.done)
+        return found
 
     def close(self) -> None:
         """Begin nothing more."""
         self._pool.shutdown(wait=False)
 
-    async def _wait(self, turn: asyncio.Future[None], *, is_large: bool) -> None:
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # his turn came in the same moment
-                self._leave(is_large)
-            raise
-
-    def _deal(self) -> None:
-        while self._num_running < _THREADS:
-            if self._num_large < _MOST_LARGE and self._large.call():
-                self._num_large += 1
-            elif not self._small.call():
-                return
-            self._num_running += 1
-
-    def _leave(self, is_large: bool) -> None:
-        self._num_running -= 1
-        self._num_large -= is_large
-        self._deal()
+    def _run_next(self) -> None:
+        """Run one piece, and after a large one also what was not begun because of it."""
+        goes_on = True
+        while goes_on:
+            with self._lock:
+                large = self._large.take() if self._num_large < _MOST_LARGE else None
+                piece = large or self._small.take()
+                goes_on = large is not None
+                self._num_large += goes_on
+            if piece is not None:
+                piece.run()
+            with self._lock:
+                self._num_large -= goes_on
+            del piece, large  # they hold what they brought
