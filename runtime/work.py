@@ -125,6 +125,13 @@ class Request:
         self.caller: Any = None
         self._owner = owner
 
+    @property
+    def waited_s(self) -> float:
+        """Seconds from when its rows came into the queue until the first of them began to run."""
+        if self.queued_at is None or self.begun_at is None:
+            return 0.0
+        return self.begun_at - self.queued_at
+
     def begin(self, rows: Sequence[Row]) -> None:
         """Put the rows into the queue; a request without rows is done at once."""
         self._owner.enqueue(self, rows)

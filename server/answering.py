@@ -164,6 +164,7 @@ class Answering:
                 outcome,
                 ended_at - started_at,
                 read_s=(request.queued_at or ended_at) - started_at,
+                queue_s=request.waited_s,
                 write_s=ended_at - (request.done_at or ended_at),
             )
 

@@ -93,6 +93,7 @@ class Observer:
         seconds: float,
         *,
         read_s: float = 0.0,
+        queue_s: float = 0.0,
         write_s: float = 0.0,
     ) -> None:
         """A request that was let in is over.
@@ -104,10 +105,13 @@ class Observer:
                 fault.
             seconds: From its admission to its end.
             read_s: Of these, until it was queued: the request became what the model takes.
+            queue_s: From there until its first batch began.
             write_s: And from its last batch on: what the model gave became the answer.
         """
         failure = _FAILURES.get(outcome, "BACKEND")
-        self.statistics.finish(model, version, failure, seconds, read_s=read_s, write_s=write_s)
+        self.statistics.finish(
+            model, version, failure, seconds, read_s=read_s, queue_s=queue_s, write_s=write_s
+        )
 
     def on_tokens(self, model: str, version: int, n: int) -> None:
         """A translator wrote so many tokens."""

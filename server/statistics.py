@@ -91,7 +91,7 @@ class ModelStatistics:
         execution_count: Batches that were computed.
         success: Requests that got their answer, from admission to end.
         fail: Those let in that didn't.
-        queue: Waiting.
+        queue: Of these, how long they waited before their first batch began.
         compute_input: Making of a request what a graph takes: reading it, tokens, grids; and
             laying out and padding a batch, the whole of which each of its requests has.
         compute_infer: Running graphs, and what a search does between two of them; so, too.
@@ -219,6 +219,7 @@ class Statistics:
         seconds: float,
         *,
         read_s: float = 0.0,
+        queue_s: float = 0.0,
         write_s: float = 0.0,
     ) -> None:
         """Count the end of a request that was let in.
@@ -229,6 +230,7 @@ class Statistics:
             failure: Triton's reason; None for success.
             seconds: From its admission.
             read_s: Of these, until it was queued.
+            queue_s: From there until its first batch began.
             write_s: And from its last batch on.
         """
         with self._lock:
@@ -237,6 +239,7 @@ class Statistics:
             tally.request_seconds.add(seconds)
             if failure is None:
                 tally.success.add(seconds)
+                tally.queue.add(queue_s)  # of the same requests, or it could be the longer one
                 tally.compute_input.add(read_s, counts=0)  # its batches have counted it
                 tally.compute_output.add(write_s, counts=0)
             else:
@@ -258,7 +261,6 @@ class Statistics:
             tally = self._tally(model, version)
             tally.last_inference_ms = time.time_ns() // 1_000_000
             for waited_s in queue_s:
-                tally.queue.add(waited_s)
                 tally.queue_seconds.add(waited_s)
             tally.compute_input.add(spent.input_s, times=requests)
             tally.compute_infer.add(spent.infer_s, times=requests)

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
@@ -127,6 +128,33 @@ def test_what_waits_and_what_is_refused_is_told(watching, make_forecaster, make_
     assert after.get("foretell_queue_bytes", **OURS) == 0
     assert after.get("nv_inference_pending_request_count", **OURS) == 0
     assert after.get(refused, **OURS, reason="REJECTED") == 2
+
+
+def test_waiting_is_counted_of_the_same_requests_as_their_whole_time(
+    watching, make_forecaster, make_request
+):
+    """The time of a request that failed counted as waiting alone, which was the longer one then."""
+
+    def fail():
+        raise RuntimeError("secret")
+
+    class Failing(make_forecaster):
+        def plan_forecast(self, rows, future, options, *, on_step=None):
+            plan = super().plan_forecast(rows, future, options)
+            return replace(plan, answer=fail) if len(rows.ids) > 1 else plan
+
+    with watching(demand=Failing(delay_s=0.2), options={"instances": 1}) as (channel, address):
+        stub = ForecasterStub(channel)
+        good = make_request({"a": [1, 2]})
+        bad = make_request({"a": [1, 2], "b": [1, 2]})
+        calls = [stub.Forecast.future(request) for request in (good, bad, bad, bad)]
+        assert [call.code().name for call in calls] == ["OK", *["INTERNAL"] * 3]
+        found = scrape_until(address, "nv_inference_request_failure", 3, **OURS, reason="BACKEND")
+    whole = found.get("nv_inference_request_duration_us", **OURS)
+    assert found.get("nv_inference_queue_duration_us", **OURS) < whole
+    assert found.get("foretell_queue_seconds_sum", **OURS) * 1e6 > whole, (
+        "all of them waited longer"
+    )
 
 
 def test_a_stream_counts_when_its_last_message_is_sent(watching, make_forecaster, make_request):

@@ -59,12 +59,13 @@ def test_durations_divided_by_their_counts_are_a_requests_means():
         observer.on_admitted("demand", 2)
     observer.on_batch("demand", 2, 3, 30, 60, [0.1, 0.2, 0.3], 0.5, input_s=0.125, output_s=0.0625)
     for took_s in (0.6, 0.7):
-        observer.on_done("demand", 2, "ok", took_s, read_s=0.25, write_s=0.5)
-    observer.on_done("demand", 2, "cancelled", 0.8)
+        observer.on_done("demand", 2, "ok", took_s, read_s=0.25, queue_s=0.1, write_s=0.5)
+    observer.on_done("demand", 2, "cancelled", 0.8, queue_s=0.8)
     told = observer.statistics.of("demand", 2)
     assert (told.success.count, told.success.ns) == (2, 1_300_000_000)
     assert (told.fail.count, told.fail.ns) == (1, 800_000_000)
-    assert (told.queue.count, told.queue.ns) == (3, 600_000_000)
+    assert (told.queue.count, told.queue.ns) == (2, 200_000_000)
+    assert told.queue_seconds.count == 3
     assert (told.compute_input.count, told.compute_input.ns) == (3, 3 * 125_000_000 + 500_000_000)
     assert (told.compute_infer.count, told.compute_infer.ns) == (3, 3 * 312_500_000)
     assert (told.compute_output.count, told.compute_output.ns) == (
