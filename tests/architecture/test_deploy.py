@@ -98,6 +98,13 @@ def test_nobody_kills_a_server_that_still_works(pod, container):
     assert "lifecycle" not in container
 
 
+def test_no_probe_that_kills_asks_for_a_model(container):
+    """A folder without models isn't cured by a restart; what isn't ready gets no calls."""
+    for probe in ("startupProbe", "livenessProbe"):
+        assert container[probe]["grpc"]["service"] == "grpc.health.v1.Health"
+    assert not container["readinessProbe"]["grpc"].get("service")
+
+
 def test_a_stranger_in_the_container_can_do_little(pod, container):
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["automountServiceAccountToken"] is False
