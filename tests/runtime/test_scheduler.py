@@ -6,16 +6,12 @@ import time
 import pytest
 
 from foretell.data.errors import OptionError
-from foretell.runtime.pace import Pace
 from foretell.runtime.scheduler import QueueLimits, Scheduler
 from foretell.runtime.stopping import StoppedError
 from foretell.runtime.work import (
-    Batch,
     BatchTimeError,
     DeadlineError,
-    QueuedRow,
     QueueFullError,
-    Request,
     Row,
 )
 
@@ -70,12 +66,6 @@ def _retry_after_s(desk):
         desk.scheduler.admit()
     assert f"Ask again in {full.value.retry_after_s:.2g} s" in str(full.value)
     return full.value.retry_after_s
-
-
-def _batch(num_rows):
-    owner = Scheduler(threads=1)
-    row = QueuedRow(Row(lambda batch: None, "k", None), Request(owner), 0.0)
-    return Batch(owner, [row] * num_rows)
 
 
 def result(request):
@@ -189,23 +179,6 @@ def test_a_full_queue_tells_when_what_waits_has_had_its_turn():
     for request in asked:
         result(request)
     assert 3 * 0.4 * 0.8**3 <= late <= 30.0
-
-
-def test_the_age_of_a_batch_that_takes_longer_counts():
-    started = _batch(1)
-    started.started_at = time.monotonic() - 7.0
-    pace = Pace()
-    pace.note(started, 0.001)
-    assert 7.0 <= pace.retry_after_s(0, 2, [started]) < 30.0
-    assert pace.retry_after_s(10**6, 2, [started]) == 30.0
-    assert pace.retry_after_s(0, 2, []) == 0.05
-
-
-def test_rows_that_share_a_batch_have_their_turn_together():
-    pace = Pace()
-    pace.note(_batch(32), 2.0)
-    assert pace.retry_after_s(33, 1, []) == 4.0
-    assert pace.retry_after_s(33, 2, []) == 2.0
 
 
 def test_bytes_are_bounded_too_and_held_until_the_answer():
@@ -378,65 +351,6 @@ def test_a_batch_that_looks_up_stops_when_it_takes_too_long():
     with pytest.raises(BatchTimeError):
         result(request)
     assert stopped.wait(WAIT_S)
-
-
-def test_a_batch_is_told_of_before_its_last_caller_hears():
-    reports = []
-    scheduler = Scheduler(threads=1, on_batch=reports.append)
-    request = scheduler.admit()
-
-    def run(batch):
-        batch.put(0)
-        batch.put(1)
-
-    request.begin([Row(run, "k", None, 0.1, items, 8) for items in (3, 4)])
-    result(request)
-    (report,) = reports
-    assert (report.requests, report.items, report.padded_items) == (1, 7, 16)
-    assert len(report.queue_s) == 1
-    assert min(*report.queue_s, report.compute_s) >= 0
-
-
-def test_a_report_tells_graphs_from_what_lies_around_them():
-    reports = []
-    scheduler = Scheduler(threads=1, on_batch=reports.append)
-
-    def run(batch):
-        for _ in range(2):
-            with batch.stop.calling(lambda: None):
-                times.append(time.monotonic())
-        batch.put(0)
-
-    times = []
-    request = scheduler.admit()
-    request.begin([Row(run, "k", None)])
-    result(request)
-    (report,) = reports
-    assert report.input_s >= 0
-    assert report.output_s >= 0
-    assert report.compute_s - report.input_s - report.output_s >= times[1] - times[0]
-
-
-def test_what_is_told_before_a_batch_hears_of_its_end():
-    told = []
-
-    def begin(batch):
-        told.append([queued.request.caller for queued in batch.rows])
-        return told.append
-
-    scheduler = Scheduler(threads=1, on_begin=begin)
-
-    def run(batch):
-        if batch.tasks == ("bad",):
-            raise ValueError("bad")
-        batch.put(0)
-
-    for task in ("good", "bad"):
-        request = scheduler.admit()
-        request.caller = task
-        request.begin([Row(run, "k", task)])
-        request.done.exception(WAIT_S)
-    assert told == [["good"], False, ["bad"], True]
 
 
 def test_limits_are_checked():
