@@ -1,7 +1,10 @@
 """How large an answer may be, over whatever protocol."""
 
+from collections.abc import Iterable
 from typing import Literal
 
+from foretell.data.panel import PanelForecast
+from foretell.data.translation import Translation
 from foretell.server.errors import MessageSizeError
 from foretell.server.options import ServerOptions
 
@@ -26,3 +29,16 @@ def check_answer_size(
             f"the answer {has} {size_bytes:,} bytes, and this server sends at most {most:,}. "
             f"Ask for {fewer}, or start the server with a larger --max-message-mib."
         )
+
+
+def forecast_bytes(answer: PanelForecast) -> int:
+    """About what a response with these forecasts takes."""
+    return answer.quantiles.nbytes + answer.forecast.nbytes
+
+
+def translations_bytes(answers: Iterable[Translation]) -> int:
+    """About what a response with these translations takes."""
+    hypotheses = [one for answer in answers for one in answer.hypotheses]
+    return sum(len(one.text) + 16 * len(one.tokens) for one in hypotheses) + sum(
+        one.attention.nbytes for one in hypotheses if one.attention is not None
+    )

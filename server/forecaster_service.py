@@ -9,7 +9,7 @@ from foretell.data.bundle import ForecasterSpec
 from foretell.data.errors import ForetellError
 from foretell.protos.v1.forecaster_pb2 import ForecastRequest, ForecastResponse
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterServicer
-from foretell.server.answer_sizes import check_answer_size
+from foretell.server.answer_sizes import check_answer_size, forecast_bytes
 from foretell.server.answering import Answering
 from foretell.server.call import Call
 from foretell.server.codec import ForecastTask, answer_bytes, read_request, write_answer
@@ -64,7 +64,7 @@ class ForecasterService(ForecasterServicer):
                 response = await answering.compute(
                     partial(write_answer, answer, task.rows, raw=request.raw_answer),
                     call,
-                    size_bytes=answer.quantiles.nbytes + answer.forecast.nbytes,
+                    size_bytes=forecast_bytes(answer),
                 )
                 response.model = model.name
                 response.version = model.version

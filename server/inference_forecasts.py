@@ -13,7 +13,7 @@ from foretell.data.panel import PanelForecast
 from foretell.protos.arrays import pack_doubles, pack_integers
 from foretell.protos.v1.arrays_pb2 import StampKind
 from foretell.protos.v1.forecaster_pb2 import ForecastRequest, Future, History, NamedDoubles
-from foretell.server.answer_sizes import check_answer_size
+from foretell.server.answer_sizes import check_answer_size, forecast_bytes
 from foretell.server.answering import Answering
 from foretell.server.call import Call
 from foretell.server.codec import ForecastTask, answer_bytes, read_request
@@ -103,6 +103,10 @@ class ForecastInference:
     ) -> PanelForecast:
         """Forecast every row of the context."""
         return await answering.forecast(self.model, task.rows, task.future, task.options, call)
+
+    def answer_bytes(self, answer: PanelForecast) -> int:
+        """What the forecasts take."""
+        return forecast_bytes(answer)
 
     def write(
         self, task: ForecastTask, answer: PanelForecast, *, asks_errors: bool

@@ -94,6 +94,10 @@ class GraphInference:
         """Run the graph once."""
         return await answering.run_graph(self.model, self._graph, task, outputs, call)
 
+    def answer_bytes(self, answer: dict[str, np.ndarray]) -> int:
+        """What the outputs take."""
+        return sum(array.nbytes for array in answer.values())
+
     def write(
         self, _task: Arrays, answer: dict[str, np.ndarray], *, asks_errors: bool
     ) -> dict[str, np.ndarray]:

@@ -41,6 +41,9 @@ class Inference(Protocol):
     ) -> Any:
         """Get the answer to what `read` returned."""
 
+    def answer_bytes(self, answer: Any, /) -> int:
+        """About how much `write` goes through."""
+
     def write(self, task: Any, answer: Any, /, *, asks_errors: bool) -> dict[str, np.ndarray]:
         """Lay the answer out as arrays, off the event loop: at least the outputs asked for."""
 

@@ -227,7 +227,9 @@ class InferenceService(GRPCInferenceServiceServicer):
             write = partial(self._write, inference, request, parameters)
             with self._answering.admitted(inference.model, call):
                 task, outputs = await self._answering.compute(
-                    partial(_read, request, inference, parameters), call
+                    partial(_read, request, inference, parameters),
+                    call,
+                    size_bytes=call.size_bytes,
                 )
                 chosen = _chosen(inference.signature, outputs)
                 stream = inference.stream(self._answering, task, call)
@@ -248,7 +250,9 @@ class InferenceService(GRPCInferenceServiceServicer):
         call = _call(request, parameters, context)
         with self._answering.admitted(inference.model, call):
             task, outputs = await self._answering.compute(
-                partial(_read, request, inference, parameters), call
+                partial(_read, request, inference, parameters),
+                call,
+                size_bytes=call.size_bytes,
             )
             answer = await inference.ask(self._answering, task, outputs, call)
 
@@ -258,7 +262,8 @@ class InferenceService(GRPCInferenceServiceServicer):
                 tensors = _chosen(inference.signature, outputs)
                 return self._write(inference, request, parameters, tensors, arrays, is_final=True)
 
-            return await self._answering.compute(write, call)
+            size_bytes = inference.answer_bytes(answer)
+            return await self._answering.compute(write, call, size_bytes=size_bytes)
 
     def _write(
         self,

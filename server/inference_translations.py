@@ -11,7 +11,7 @@ from google.protobuf.descriptor import (  # type: ignore[import-untyped]  # has 
 
 from foretell.data.translation import RefusedSentencesError, Translation, TranslationPart
 from foretell.protos.v1 import translator_pb2 as wire
-from foretell.server.answer_sizes import check_answer_size
+from foretell.server.answer_sizes import check_answer_size, translations_bytes
 from foretell.server.answering import Answered, Answering
 from foretell.server.call import Call
 from foretell.server.errors import RequestError
@@ -157,6 +157,10 @@ class TranslationInference:
         return await answering.translate(
             self.model, task.sentences, call, first_place=task.first_place
         )
+
+    def answer_bytes(self, answer: Answered[Translation]) -> int:
+        """What the translations take."""
+        return translations_bytes(answer.answers.values())
 
     def write(
         self, task: TranslationTask, answer: Answered[Translation], *, asks_errors: bool

@@ -10,7 +10,7 @@ from foretell.data.bundle import TranslatorSpec
 from foretell.data.translation import PairScore, RefusedSentencesError, Translation
 from foretell.protos.v1 import translator_pb2 as wire
 from foretell.protos.v1.translator_pb2_grpc import TranslatorServicer
-from foretell.server.answer_sizes import check_answer_size
+from foretell.server.answer_sizes import check_answer_size, translations_bytes
 from foretell.server.answering import Answered, Answering
 from foretell.server.call import Call
 from foretell.server.options import ServerOptions
@@ -55,7 +55,7 @@ class TranslatorService(TranslatorServicer):
                 return await answering.compute(
                     partial(self._write, model, request, answered),
                     call,
-                    size_bytes=_size_bytes(answered),
+                    size_bytes=translations_bytes(answered.answers.values()),
                 )
 
     async def TranslateStream(  # noqa: N802  # gRPC's name
@@ -136,14 +136,6 @@ class TranslatorService(TranslatorServicer):
     def _check_size(self, size_bytes: int, *, has: Literal["has", "may have"]) -> None:
         fewer = "fewer sentences, fewer hypotheses or no attention"
         check_answer_size(size_bytes, self._options, fewer, has=has)
-
-
-def _size_bytes(answered: Answered[Translation]) -> int:
-    """About what a response with these answers takes."""
-    hypotheses = [one for answer in answered.answers.values() for one in answer.hypotheses]
-    return sum(len(one.text) + 16 * len(one.tokens) for one in hypotheses) + sum(
-        one.attention.nbytes for one in hypotheses if one.attention is not None
-    )
 
 
 def _errors(reasons: dict[int, str]) -> list[wire.SentenceError]:
