@@ -4,9 +4,11 @@ from collections.abc import Iterable
 from typing import Literal
 
 from foretell.data.panel import PanelForecast
-from foretell.data.translation import Translation
+from foretell.data.translation import PairScore, Translation
 from foretell.server.errors import MessageSizeError
 from foretell.server.options import ServerOptions
+
+_TOKEN_BYTES = 16  # a piece of a word and its log probability
 
 
 def check_answer_size(
@@ -36,9 +38,14 @@ def forecast_bytes(answer: PanelForecast) -> int:
     return answer.quantiles.nbytes + answer.forecast.nbytes
 
 
+def scores_bytes(answers: Iterable[PairScore]) -> int:
+    """About what a response with these scores takes."""
+    return sum(_TOKEN_BYTES * (len(one.tokens) + 1) for one in answers)
+
+
 def translations_bytes(answers: Iterable[Translation]) -> int:
     """About what a response with these translations takes."""
     hypotheses = [one for answer in answers for one in answer.hypotheses]
-    return sum(len(one.text) + 16 * len(one.tokens) for one in hypotheses) + sum(
+    return sum(len(one.text) + _TOKEN_BYTES * len(one.tokens) for one in hypotheses) + sum(
         one.attention.nbytes for one in hypotheses if one.attention is not None
     )

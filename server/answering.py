@@ -107,9 +107,7 @@ class Answering:
         self._schedulers: WeakKeyDictionary[Served, Scheduler] = WeakKeyDictionary()
         self._readers = Readers()
 
-    async def compute(
-        self, work: Callable[[], Found], call: Call, *, size_bytes: int | None = None
-    ) -> Found:
+    async def compute(self, work: Callable[[], Found], call: Call, *, size_bytes: int) -> Found:
         """Read a request or write a response, off the event loop unless it is tiny.
 
         A thread would wait for Python's lock, under load for longer than a tiny one takes.
@@ -117,11 +115,11 @@ class Answering:
         Args:
             work: What is to be done.
             call: Which waits for it.
-            size_bytes: How much it goes through; None where nobody knows.
+            size_bytes: About how much it goes through.
         """
-        if size_bytes is not None and size_bytes <= _TINY_BYTES:
+        if size_bytes <= _TINY_BYTES:
             return work()
-        is_large = max(size_bytes or 0, call.size_bytes) > LARGE_BYTES
+        is_large = max(size_bytes, call.size_bytes) > LARGE_BYTES
         return await _until(call, self._readers.run(work, call.caller, is_large=is_large))
 
     @contextmanager

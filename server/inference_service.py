@@ -226,11 +226,7 @@ class InferenceService(GRPCInferenceServiceServicer):
             call = _call(request, parameters, context)
             write = partial(self._write, inference, request, parameters)
             with self._answering.admitted(inference.model, call):
-                task, outputs = await self._answering.compute(
-                    partial(_read, request, inference, parameters),
-                    call,
-                    size_bytes=call.size_bytes,
-                )
+                task, outputs = await self._read(request, inference, parameters, call)
                 chosen = _chosen(inference.signature, outputs)
                 stream = inference.stream(self._answering, task, call)
                 async with aclosing(stream) as events:
@@ -249,11 +245,7 @@ class InferenceService(GRPCInferenceServiceServicer):
     ) -> wire.ModelInferResponse:
         call = _call(request, parameters, context)
         with self._answering.admitted(inference.model, call):
-            task, outputs = await self._answering.compute(
-                partial(_read, request, inference, parameters),
-                call,
-                size_bytes=call.size_bytes,
-            )
+            task, outputs = await self._read(request, inference, parameters, call)
             answer = await inference.ask(self._answering, task, outputs, call)
 
             def write() -> wire.ModelInferResponse:
@@ -264,6 +256,23 @@ class InferenceService(GRPCInferenceServiceServicer):
 
             size_bytes = inference.answer_bytes(answer)
             return await self._answering.compute(write, call, size_bytes=size_bytes)
+
+    async def _read(
+        self,
+        request: wire.ModelInferRequest,
+        inference: Inference,
+        parameters: Parameters,
+        call: Call,
+    ) -> tuple[Any, tuple[str, ...]]:
+        """What is asked, and which outputs."""
+
+        def read() -> tuple[Any, tuple[str, ...]]:
+            outputs = read_outputs(request, inference.signature)
+            return inference.read(
+                read_inputs(request, inference.signature), parameters.own
+            ), outputs
+
+        return await self._answering.compute(read, call, size_bytes=call.size_bytes)
 
     def _write(
         self,
@@ -317,14 +326,6 @@ class InferenceService(GRPCInferenceServiceServicer):
             log_stream_error(
                 notes, code, text, of_request=_echo(request.id), model=name, version=version
             )
-
-
-def _read(
-    request: wire.ModelInferRequest, inference: Inference, parameters: Parameters
-) -> tuple[Any, tuple[str, ...]]:
-    """What is asked, and which outputs."""
-    outputs = read_outputs(request, inference.signature)
-    return inference.read(read_inputs(request, inference.signature), parameters.own), outputs
 
 
 def _chosen(signature: Signature, outputs: tuple[str, ...]) -> tuple[Tensor, ...]:

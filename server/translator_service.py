@@ -10,7 +10,7 @@ from foretell.data.bundle import TranslatorSpec
 from foretell.data.translation import PairScore, RefusedSentencesError, Translation
 from foretell.protos.v1 import translator_pb2 as wire
 from foretell.protos.v1.translator_pb2_grpc import TranslatorServicer
-from foretell.server.answer_sizes import check_answer_size, translations_bytes
+from foretell.server.answer_sizes import check_answer_size, scores_bytes, translations_bytes
 from foretell.server.answering import Answered, Answering
 from foretell.server.call import Call
 from foretell.server.options import ServerOptions
@@ -99,7 +99,11 @@ class TranslatorService(TranslatorServicer):
                     partial(read_pairs, request, self._options), call, size_bytes=call.size_bytes
                 )
                 answered = await answering.score(model, task, call)
-                return await answering.compute(partial(self._write_scores, model, answered), call)
+                return await answering.compute(
+                    partial(self._write_scores, model, answered),
+                    call,
+                    size_bytes=scores_bytes(answered.answers.values()),
+                )
 
     def _read(self, request: wire.TranslateRequest, spec: TranslatorSpec) -> Task[str]:
         task = read_sentences(request, self._options)
