@@ -1,5 +1,6 @@
 """Stand-ins for trained models: graphs whose answers can be worked out by hand."""
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from foretell.data.bundle import (
     write_bundle,
 )
 from foretell.data.text import TOKENIZER_FILE, Tokenizer, train_tokenizer
+from foretell.runtime.stopping import StoppedError
+
+WAIT_S = 60.0
 
 SPEC = ForecasterSpec(
     context_length=12,
@@ -340,3 +344,27 @@ def graph_spec(file: str, model: onnx.ModelProto) -> GraphSpec:
         )
 
     return GraphSpec(file, 20, tensors(model.graph.input), tensors(model.graph.output))
+
+
+@pytest.fixture
+def stop_in_its_midst():
+    """Has work done in a thread, stops it once a graph runs, and tells what it gave or raised."""
+
+    def stop_it(stop, work):
+        outcome = []
+
+        def run():
+            try:
+                outcome.append(work())
+            except StoppedError as error:
+                outcome.append(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        while not stop._calls:  # it has not yet begun
+            assert thread.is_alive()
+        stop.set()
+        thread.join(WAIT_S)
+        return outcome[0]
+
+    return stop_it

@@ -5,7 +5,6 @@ itself is proven here: what is bound, what comes back, what leaves, what ends in
 """
 
 import dataclasses
-import threading
 
 import numpy as np
 import onnx
@@ -30,7 +29,6 @@ from foretell.runtime.session import RowTaker, hold, on_host
 from foretell.runtime.stopping import Stop, StoppedError
 from foretell.runtime.translator import Translator
 
-WAIT_S = 60.0
 # Different in all that chooses outputs, beams and lengths; rows leave at steps of their own.
 OPTIONS = [
     {"beam_size": 1},
@@ -174,24 +172,12 @@ def test_translations_streams_and_scores_are_the_same(translators) -> None:
     assert scores[0] == scores[1]
 
 
-def test_a_stop_ends_held_work_in_its_midst(translators) -> None:
+def test_a_stop_ends_held_work_in_its_midst(translators, stop_in_its_midst) -> None:
     decoder = translators[1]._decoder
     src, src_mask = np.full((4000, 40), 7), np.ones((4000, 40), dtype=bool)
-    stop, outcome = Stop(), []
-
-    def run() -> None:
-        try:
-            outcome.append(decoder.until(stop).start(src, src_mask))
-        except StoppedError as error:
-            outcome.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    while not stop._calls:  # it has not yet begun
-        assert thread.is_alive()
-    stop.set()
-    thread.join(WAIT_S)
-    assert isinstance(outcome[0], StoppedError)
+    stop = Stop()
+    outcome = stop_in_its_midst(stop, lambda: decoder.until(stop).start(src, src_mask))
+    assert isinstance(outcome, StoppedError)
     state = decoder.start(src[:2], src_mask[:2])  # the graph goes on for others
     with pytest.raises(StoppedError):
         decoder.until(stop).keep(decoder.step(state, _first(2)).state, np.array([1]))

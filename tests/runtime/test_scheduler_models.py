@@ -154,25 +154,13 @@ def test_a_search_that_its_caller_leaves_ends_and_the_others_go_on(translator):
     assert same(found, expected)
 
 
-def test_a_stop_ends_a_run_in_its_midst(bundle_path: Path):
+def test_a_stop_ends_a_run_in_its_midst(bundle_path: Path, stop_in_its_midst):
     from foretell.data.bundle import read_bundle
 
     session = Session(read_bundle(bundle_path), "forecaster.onnx", device="cpu", threads=1)
     inputs = {"context": np.ones((2000, 48)), "horizon_placeholder": np.full((2000, 400), np.nan)}
-    stop, outcome = Stop(), []
-
-    def run():
-        try:
-            outcome.append(session.run(inputs, stop=stop))
-        except StoppedError as error:
-            outcome.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    while not stop._calls:  # it has not yet begun
-        assert thread.is_alive()
-    stop.set()
-    thread.join(WAIT_S)
-    assert isinstance(outcome[0], StoppedError)
+    stop = Stop()
+    outcome = stop_in_its_midst(stop, lambda: session.run(inputs, stop=stop))
+    assert isinstance(outcome, StoppedError)
     with pytest.raises(StoppedError):
         session.run(inputs, stop=stop)  # what was stopped never begins

@@ -11,7 +11,9 @@ import pytest
 from foretell.protos.arrays import pack_doubles, pack_integers
 from foretell.protos.v1.arrays_pb2 import StampKind
 from foretell.protos.v1.forecaster_pb2 import ForecastRequest, Future, History, NamedDoubles
+from foretell.server import application
 from foretell.server.background import serve_in_background
+from foretell.server.certificates import read_certificates
 from foretell.server.options import ServerOptions
 from foretell.server.repository import Repository
 from foretell.server.served import Model
@@ -31,6 +33,16 @@ def make_forecaster():
 @pytest.fixture
 def make_translator():
     return FakeTranslator
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Servers look at their files at every connection, not at most once a second."""
+    monkeypatch.setattr(
+        application,
+        "read_certificates",
+        lambda security: read_certificates(security, check_every_s=0),
+    )
 
 
 @pytest.fixture

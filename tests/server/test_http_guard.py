@@ -10,9 +10,7 @@ import time
 
 import pytest
 
-from foretell.server import application
 from foretell.server.background import serve_in_background
-from foretell.server.certificates import read_certificates
 from foretell.server.errors import UnauthenticatedError
 from foretell.server.http_guard import HttpGuard
 from foretell.server.options import ServerOptions
@@ -62,16 +60,6 @@ def serve(make_forecaster):
 @pytest.fixture
 def authority(make_authority, tmp_path):
     return make_authority(tmp_path)
-
-
-@pytest.fixture
-def impatient(monkeypatch):
-    """Servers look at their files at every connection, not at most once a second."""
-    monkeypatch.setattr(
-        application,
-        "read_certificates",
-        lambda security: read_certificates(security, check_every_s=0),
-    )
 
 
 def trusting(authority, client=None):

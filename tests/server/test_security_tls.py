@@ -13,7 +13,6 @@ import pytest
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
 from foretell.protos.v1.models_pb2 import ListModelsRequest
 from foretell.protos.v1.models_pb2_grpc import ModelsStub
-from foretell.server import application
 from foretell.server.background import serve_in_background
 from foretell.server.certificates import read_certificates
 from foretell.server.errors import CertificateError, ListenError
@@ -97,16 +96,6 @@ def test_mutual_tls_lets_in_those_with_a_certificate_alone(
         assert num_models(address, trusting(authority, client)) == 1
         assert_no_connection(address, trusting(authority))
         assert_no_connection(address, trusting(authority, stranger))
-
-
-@pytest.fixture
-def impatient(monkeypatch):
-    """Servers look at their files at every connection, not at most once a second."""
-    monkeypatch.setattr(
-        application,
-        "read_certificates",
-        lambda security: read_certificates(security, check_every_s=0),
-    )
 
 
 def test_a_new_certificate_is_taken_over_and_connections_stay(

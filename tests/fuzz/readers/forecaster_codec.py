@@ -1,11 +1,12 @@
 """Requests for forecasts: stamps, lengths, columns, levels, zones."""
 
+import runpy
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from foretell.data.bundle import ForecasterSpec
 from foretell.protos.arrays import pack_doubles, pack_integers
 from foretell.protos.v1 import forecaster_pb2 as wire
 from foretell.protos.v1.arrays_pb2 import StampKind
@@ -13,17 +14,10 @@ from foretell.server.codec import answer_bytes, read_request
 from foretell.server.errors import RequestError
 from foretell.server.options import ServerOptions
 
-SPEC = ForecasterSpec(
-    context_length=64,
-    patch_length=8,
-    horizon=16,
-    frequency="any",
-    season_length=1,
-    quantile_levels=(0.1, 0.5, 0.9),
-    future_covariates=("promo",),
-    past_covariates=("visits",),
-    static=("size",),
-)
+FAKES = Path(__file__).resolve().parents[2] / "server"
+SPEC = runpy.run_path(str(FAKES / "fake_forecaster.py"))["make_manifest"](
+    future_covariates=("promo",), past_covariates=("visits",), static=("size",)
+).forecaster
 LIMITS = ServerOptions(max_series=50, max_steps=500)
 
 

@@ -3,12 +3,15 @@
 What comes behind it is a request of a model that needs no weights, since nothing is computed.
 """
 
+import runpy
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from foretell.data.bundle import ForecasterSpec, GraphSpec, Manifest, TensorSpec, TranslatorSpec
+from foretell.data.bundle import GraphSpec, TensorSpec
 from foretell.protos.inference import inference_pb2 as wire
 from foretell.server.errors import MessageSizeError, RequestError
 from foretell.server.inference_forecasts import ForecastInference
@@ -19,21 +22,18 @@ from foretell.server.inference_translations import TranslationInference
 from foretell.server.options import ServerOptions
 from foretell.server.served import Model
 
+FAKES = Path(__file__).resolve().parents[2] / "server"
 LIMITS = ServerOptions(max_series=50, max_steps=500, max_characters=2000)
-FORECASTER = Manifest(
-    kind="forecaster",
-    precision="fp32",
-    config={},
-    forecaster=ForecasterSpec(
-        context_length=64,
-        patch_length=8,
-        horizon=16,
-        frequency="any",
-        season_length=1,
-        quantile_levels=(0.1, 0.5, 0.9),
-        future_covariates=("promo",),
-        past_covariates=("visits",),
-        static=("size",),
+
+
+def of_kind(kind):
+    """What makes the manifest of the tests' fake of a kind."""
+    return runpy.run_path(str(FAKES / f"fake_{kind}.py"))["make_manifest"]
+
+
+FORECASTER = replace(
+    of_kind("forecaster")(
+        future_covariates=("promo",), past_covariates=("visits",), static=("size",)
     ),
     graphs=(
         GraphSpec(
@@ -46,22 +46,9 @@ FORECASTER = Manifest(
             (TensorSpec("quantiles", "float64", ("batch", "horizon", 3)),),
         ),
     ),
-    training={},
-    tool_versions={},
 )
-TRANSLATOR = Manifest(
-    kind="translator",
-    precision="fp32",
-    config={},
-    translator=TranslatorSpec(
-        arch="transformer",
-        vocab_size=100,
-        max_source_length=50,
-        max_target_length=60,
-        src_language="en",
-        tgt_language="de",
-        has_attention=True,
-    ),
+TRANSLATOR = replace(
+    of_kind("translator")(),
     graphs=(
         GraphSpec(
             "decoder.onnx",
@@ -81,8 +68,6 @@ TRANSLATOR = Manifest(
             ),
         ),
     ),
-    training={},
-    tool_versions={},
 )
 
 

@@ -1,11 +1,12 @@
 """Options of a search, as a message and as the parameters of another protocol's request."""
 
+import runpy
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from foretell.data.bundle import Manifest, TranslatorSpec
 from foretell.protos.inference import inference_pb2
 from foretell.protos.v1 import translator_pb2 as wire
 from foretell.server.errors import MessageSizeError, RequestError
@@ -15,32 +16,10 @@ from foretell.server.options import ServerOptions
 from foretell.server.served import Model
 from foretell.server.translation_codec import read_sentences
 
+FAKES = Path(__file__).resolve().parents[2] / "server"
 LIMITS = ServerOptions(max_characters=2000)
+Translator = runpy.run_path(str(FAKES / "fake_translator.py"))["FakeTranslator"]
 SENTENCES = np.array([b"one"], dtype=object)
-
-
-class Translator:
-    """Says what it is, and translates nothing."""
-
-    provider, threads = "NoExecutionProvider", 1
-    manifest = Manifest(
-        kind="translator",
-        precision="fp32",
-        config={},
-        translator=TranslatorSpec(
-            arch="recurrent",
-            vocab_size=100,
-            max_source_length=50,
-            max_target_length=60,
-            src_language="en",
-            tgt_language="de",
-            has_attention=True,
-        ),
-        graphs=(),
-        training={},
-        tool_versions={},
-    )
-    plan_translations = plan_scores = translate_stream = translate = score = run_graph = None
 
 
 INFERENCE = TranslationInference(Model("ende", 1, Translator()), LIMITS)
