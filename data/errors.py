@@ -82,6 +82,9 @@ class RefusedSeriesError(ForetellError, ValueError):
         self.forecast = forecast
         super().__init__([f"series {refusal}" for refusal in self.refusals])
 
+    def __reduce__(self) -> tuple[type, tuple[Sequence[Refusal], object]]:
+        return type(self), (self.refusals, self.forecast)  # pools hand errors on pickled
+
 
 class TableWarning(UserWarning):
     """Something in a table was not used, and the caller may want to know."""

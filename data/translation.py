@@ -264,6 +264,9 @@ class RefusedSentencesError(ForetellError, ValueError):
         self.answers = tuple(answers)
         super().__init__([str(refusal) for refusal in self.refusals])
 
+    def __reduce__(self) -> tuple[type, tuple[Sequence[SentenceRefusal], Sequence[Any]]]:
+        return type(self), (self.refusals, self.answers)  # pools hand errors on pickled
+
 
 def _whole_problems(**values: tuple[object, int, int]) -> list[str]:
     return [

@@ -26,6 +26,9 @@ class QueueFullError(ForetellError, RuntimeError):
         super().__init__(problem)
         self.retry_after_s = retry_after_s
 
+    def __reduce__(self) -> tuple[type, tuple[str, float]]:
+        return type(self), (str(self), self.retry_after_s)
+
 
 class DeadlineError(ForetellError, TimeoutError):
     """A request's time was over before its answer was there."""
