@@ -1,6 +1,7 @@
 """`foretell train translator`: from parallel text to weights."""
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +19,15 @@ if TYPE_CHECKING:
 
     from foretell.data.text import Tokenizer
     from foretell.model.fit_translator import Corpus, Embeddings, MakeScorer, TranslatorSummary
+    from foretell.model.run import TranslatorRun
     from foretell.model.translator_config import TranslatorConfig, TranslatorTraining
+
+# What the weights decide that a training starts from.
+_SHAPE = (
+    *("arch", "vocab_size", "max_length", "d_model", "layers", "decoder_layers", "heads", "d_ff"),
+    *("norm", "post_norm", "activation", "cell", "one_way", "attention", "no_input_feeding"),
+    *("untied", "embeddings"),
+)
 
 # Family, option, field of the configuration, and its value; None where it was not given.
 Own = tuple[str, str, str, Any]
@@ -30,6 +39,7 @@ EXAMPLE = (
 
 
 def translator(
+    context: typer.Context,
     src: Annotated[
         str, typer.Option(metavar="FILE", help="Text to learn from, a sentence a line.")
     ],
@@ -111,6 +121,10 @@ def translator(
         Path | None,
         typer.Option(metavar="FILE", help="First embeddings: a word2vec or GloVe text file."),
     ] = None,
+    start_from: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="A finished run: its tokenizer, shape, first weights."),
+    ] = None,
     steps: Annotated[int, typer.Option(metavar="N", help="Optimiser steps.")] = 10_000,
     batch_tokens: Annotated[
         int, typer.Option(metavar="N", help="Most target tokens a step, padding counted.")
@@ -143,9 +157,8 @@ def translator(
 ) -> None:
     """Train a translator on sentences and their translations, and its tokenizer with it.
 
-    The weights that translate the validation text best are kept, by BLEU of the search that
-    serves. Needs the extra [train]. A killed run goes on with --resume, and ends with the same
-    weights as an unbroken one.
+    The weights that translate the validation text best are kept, by BLEU of the search that serves.
+    A killed run goes on with --resume, as if it were unbroken. Needs the extra [train].
     """
     from foretell.cli.progress import training_progress
 
@@ -153,7 +166,7 @@ def translator(
     folder = RunFolder.look(output, resume=resume, overwrite=overwrite)
     from foretell.model.fit_translator import fit_translator
 
-    model = translator_config(
+    model = _shape_of(known := _known_run(start_from, context), dropout) or translator_config(
         arch,
         layers=layers,
         max_length=max_length,
@@ -191,6 +204,7 @@ def translator(
             tgt_language=tgt_language,
             make_scorer=_scorer(validation),
             embeddings=_embeddings(embeddings, d_model),
+            start_from=known,
             resume=resume,
             overwrite=overwrite,
             progress=progress,
@@ -208,6 +222,36 @@ def _check_texts(
         raise OptionError("give --valid-src and --valid-tgt together, or neither.")
     sources = (src, tgt, valid_src, valid_tgt, embeddings)
     check_sources(*(source for source in sources if source is not None))
+
+
+def _known_run(path: Path | None, context: typer.Context) -> "TranslatorRun | None":
+    """Read the run to start from, if any; refuse options that its model has decided."""
+    if path is None:
+        return None
+    from foretell.model.run import TranslatorRun, read_run
+
+    given = [name for name in _SHAPE if _is_given(context, name)]
+    problems = [
+        f"--{name.replace('_', '-')} is decided by the run of --start-from; leave it out."
+        for name in given
+    ]
+    if problems:
+        raise OptionError(problems)
+    run = read_run(path)
+    if not isinstance(run, TranslatorRun):
+        raise OptionError(f"--start-from {path} is the run of a {run.kind}; give a translator's.")
+    return run
+
+
+def _shape_of(known: "TranslatorRun | None", dropout: float | None) -> "TranslatorConfig | None":
+    if known is None:
+        return None
+    return known.config if dropout is None else replace(known.config, dropout=dropout)
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _of_transformer(

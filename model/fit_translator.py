@@ -87,6 +87,7 @@ def fit_translator(
     tgt_language: str = "",
     make_scorer: MakeScorer | None = None,
     embeddings: Embeddings | None = None,
+    start_from: TranslatorRun | None = None,
     resume: bool = False,
     overwrite: bool = False,
     progress: Progress | None = None,
@@ -104,30 +105,35 @@ def fit_translator(
         tgt_language: Name of the target language.
         make_scorer: Makes what scores the model at each validation; the loss chooses without it.
         embeddings: First values of embeddings.
+        start_from: A finished training whose tokenizer and weights this one begins with, to go on
+            learning or to learn another domain; `model` is of its shape (`same_shape`).
         resume: Go on where a killed run with the same data and options stopped.
         overwrite: Start anew where a run stands already.
         progress: Called after every step.
 
     Raises:
         TableError: There is nothing to learn from, or nothing to validate on in `validation`.
-        OptionError: The vocabulary has no room for the characters, or embeddings don't fit.
+        OptionError: The vocabulary has no room for the characters, or embeddings or the weights
+            to start from don't fit.
         ForetellError: The folder holds another run, or the training has diverged.
         TrainingStopped: SIGINT or SIGTERM came; resume goes on.
     """
     start = time.perf_counter()
+    _check_start(start_from, model, embeddings)
     inputs: dict[str, Any] = {
         "fingerprint": _fingerprint(corpus, validation),
         "languages": [src_language, tgt_language],
         "arch": arch_of(model),
         "model": model.to_json(),
         "options": training.to_json(),
+        "start_from": start_from and start_from.weights_sha256,
     }
     # What doesn't fit is told before the folder is touched.
     goes_on = check_run(run, inputs, resume=resume, overwrite=overwrite)
-    tokenizer = _tokenizer(corpus, model.vocab_size, run, goes_on=goes_on)
+    tokenizer = _tokenizer(corpus, model.vocab_size, run if goes_on else start_from)
     model = replace(model, vocab_size=tokenizer.vocab_size)
     (known, pairs), held, num_skipped = _encode_all(corpus, validation, tokenizer, model)
-    translator = _new_translator(model, training.seed, embeddings, tokenizer)
+    translator = _new_translator(model, training.seed, start_from, embeddings, tokenizer)
     scorer = make_scorer(translator, tokenizer) if make_scorer and len(held) else None
     prepare_run(run, inputs, resume=resume, overwrite=overwrite)
     (run / TOKENIZER_FILE).write_bytes(tokenizer.to_bytes())
@@ -151,9 +157,8 @@ def fit_translator(
         "seconds": round(time.perf_counter() - start, 1),
     }
     spec = translator_spec(translator, src_language, tgt_language)
-    write_run(
-        TranslatorRun(path=run.absolute(), config=model, spec=spec, training=record), translator
-    )
+    done = TranslatorRun(path=run.absolute(), config=model, spec=spec, training=record)
+    write_run(done, translator)
     return TranslatorSummary(
         run=run,
         num_pairs=len(pairs),
@@ -170,10 +175,35 @@ def arch_of(model: TranslatorConfig) -> str:
     return "transformer" if isinstance(model, TransformerConfig) else "recurrent"
 
 
-def _tokenizer(corpus: Corpus, vocab_size: int, run: Path, *, goes_on: bool) -> Tokenizer:
-    path = run / TOKENIZER_FILE
-    if goes_on and path.exists():
-        return Tokenizer.from_file(path)
+def same_shape(model: TranslatorConfig, other: TranslatorConfig) -> bool:
+    """Tell whether the weights of one fit the other: all but dropout and lengths is the same."""
+    free = ("dropout", "max_source_length", "max_target_length")
+    return arch_of(model) == arch_of(other) and all(
+        value == other.to_json()[name]
+        for name, value in model.to_json().items()
+        if name not in free
+    )
+
+
+def _check_start(
+    start_from: TranslatorRun | None, model: TranslatorConfig, embeddings: Embeddings | None
+) -> None:
+    if start_from is None:
+        return
+    if not same_shape(model, start_from.config):
+        raise OptionError(
+            f"the weights of {start_from.path} are of another shape ({start_from.config}) than the "
+            f"model ({model}); train a model of their shape, which is the run's `config`."
+        )
+    if embeddings is not None:
+        raise OptionError("give embeddings or weights to start from, not both.")
+
+
+def _tokenizer(corpus: Corpus, vocab_size: int, known: Path | TranslatorRun | None) -> Tokenizer:
+    """Read the tokenizer of a run, or learn one."""
+    path = known.path if isinstance(known, TranslatorRun) else known
+    if path is not None and (path / TOKENIZER_FILE).exists():
+        return Tokenizer.from_file(path / TOKENIZER_FILE)
     return learn_tokenizer([*corpus.src, *corpus.tgt], vocab_size)
 
 
@@ -223,12 +253,18 @@ def _batches(
 
 
 def _new_translator(
-    model: TranslatorConfig, seed: int, embeddings: Embeddings | None, tokenizer: Tokenizer
+    model: TranslatorConfig,
+    seed: int,
+    start_from: TranslatorRun | None,
+    embeddings: Embeddings | None,
+    tokenizer: Tokenizer,
 ) -> Seq2Seq:
     torch.manual_seed(seed)
     translator = make_translator(model)
+    if start_from is not None:
+        translator.load_state_dict(start_from.model().state_dict())
     if embeddings is not None:
-        _start_from(translator, embeddings(tokenizer))
+        _embed(translator, embeddings(tokenizer))
     return translator
 
 
@@ -245,7 +281,7 @@ def _encode(corpus: Corpus, tokenizer: Tokenizer, model: TranslatorConfig) -> tu
     return known, Pairs([src[i] for i in kept], [tgt[i] for i in kept])
 
 
-def _start_from(translator: Seq2Seq, vectors: np.ndarray) -> None:
+def _embed(translator: Seq2Seq, vectors: np.ndarray) -> None:
     """Put known vectors, scaled to the spread of the drawn ones, in their place."""
     weight = translator.embedding.weight
     if vectors.shape != tuple(weight.shape):

@@ -3,6 +3,7 @@
 `run.json` and `weights.npz` are what an export needs; checkpoint and log lie beside them.
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from foretell.data.manifest import ForecasterSpec, TranslatorSpec
 from foretell.data.records import read_record, to_plain
 from foretell.model.checkpoint import CHECKPOINT_FILE
 from foretell.model.config import ForecasterConfig
+from foretell.model.exchange import from_first
 from foretell.model.forecaster import Forecaster
 from foretell.model.recurrent import Recurrent
 from foretell.model.seq2seq import Seq2Seq
@@ -76,6 +78,14 @@ class TranslatorRun:
 
     kind: ClassVar[str] = "translator"
 
+    @property
+    def weights_sha256(self) -> str:
+        """Tells its weights from others."""
+        try:
+            return hashlib.sha256((self.path / WEIGHTS_FILE).read_bytes()).hexdigest()
+        except OSError as error:
+            raise BundleError(f"{self.path / WEIGHTS_FILE} can't be read; train again.") from error
+
     def model(self) -> Seq2Seq:
         """Return the trained model, in evaluation mode."""
         model = make_translator(self.config)
@@ -101,7 +111,15 @@ def translator_config(arch: str, values: dict[str, Any]) -> TranslatorConfig:
 
 
 def write_run(run: Run, model: nn.Module) -> None:
-    """Write a finished training into its folder."""
+    """Write a finished training into its folder; of several processes the first does.
+
+    Raises:
+        FirstFailedError: It couldn't; it raises why.
+    """
+    from_first(lambda: _write(run, model))
+
+
+def _write(run: Run, model: nn.Module) -> None:
     save_weights(run.path / WEIGHTS_FILE, model)
     values = {
         "kind": run.kind,
@@ -157,7 +175,11 @@ def _spec(kind: type[Spec], values: dict[str, Any]) -> Spec:
 
 def prepare_run(run: Path, inputs: dict[str, Any], *, resume: bool, overwrite: bool) -> None:
     """Make the run's folder, or refuse one as `check_run` does, with the same arguments."""
-    if check_run(run, inputs, resume=resume, overwrite=overwrite):
+    from_first(lambda: _prepare(run, inputs, resume=resume, overwrite=overwrite))
+
+
+def _prepare(run: Path, inputs: dict[str, Any], *, resume: bool, overwrite: bool) -> None:
+    if _goes_on(run, inputs, resume=resume, overwrite=overwrite):
         return
     run.mkdir(parents=True, exist_ok=True)
     for name in _KEPT:
@@ -176,9 +198,16 @@ def check_run(run: Path, inputs: dict[str, Any], *, resume: bool, overwrite: boo
         resume: Allow a run that was started with the same.
         overwrite: Start anew where a run stands already.
 
+    Of several processes the first looks, for it is the one that writes.
+
     Raises:
         ForetellError: The folder holds another run, or is a file.
+        FirstFailedError: So it is for the first process, which raises that.
     """
+    return from_first(lambda: _goes_on(run, inputs, resume=resume, overwrite=overwrite))
+
+
+def _goes_on(run: Path, inputs: dict[str, Any], *, resume: bool, overwrite: bool) -> bool:
     record = run / INPUTS_FILE
     if run.exists() and not run.is_dir():
         raise ForetellError(f"{run} is a file; give the path of a folder for the run.")

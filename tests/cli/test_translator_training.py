@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -219,3 +220,21 @@ def test_evaluation_says_what_it_lacks(foretell, texts, translator_bundle_path, 
     ended = foretell(*evaluate, "--ref", "v.de")
     assert ended.code == 1
     assert "pip install 'foretell[evaluate]'" in ended.err
+
+
+def test_a_training_goes_on_from_another_runs_weights(foretell, texts):
+    """The run says what the model is; what contradicts it is refused, all at once."""
+    train = ["train", "translator", *TEXTS]
+    shape = [*SMALL, "--heads", 2]
+    assert foretell(*train, "--output", "runs/a", *shape, *SHORT).code == 0
+    on = [*train, "--start-from", "runs/a", "--output", "runs/b"]
+    ended = foretell(*on, *shape, *SHORT)
+    assert ended.code == 2
+    for option in ("--d-model", "--layers", "--vocab-size", "--max-length", "--heads"):
+        assert f"{option} is decided by the run of --start-from; leave it out." in ended.err
+    ended = foretell(*on, *SHORT, "--dropout", 0.3)
+    assert ended.code == 0, ended.err
+    runs = [json.loads(Path(f"runs/{name}/run.json").read_text()) for name in "ab"]
+    assert runs[0]["config"] | {"dropout": 0.3} == runs[1]["config"]
+    ended = foretell(*train, "--start-from", "runs/c", "--output", "runs/d", *SHORT)
+    assert (ended.code, "is no training run" in ended.err) == (1, True)

@@ -277,3 +277,56 @@ def test_a_damaged_record_is_named_with_the_way_out(tmp_path):
     (tmp_path / "inputs.json").write_text('{"finger')
     with pytest.raises(BundleError, match=r"inputs\.json is damaged .*start anew \(overwrite\)"):
         fit(tmp_path, resume=True)
+
+
+def test_a_training_starts_from_the_weights_and_the_tokenizer_of_another(tmp_path):
+    """Steps of no length leave them as they are, though the new text would have given others."""
+    fit(tmp_path / "a", model=TRANSFORMER)
+    known = read_run(tmp_path / "a")
+    short = replace(TRAINING, learning_rate=1e-12, seed=7)
+    more = corpus(*range(7000, 7060))
+    fit(tmp_path / "b", learned=more, model=known.config, training=short, start_from=known)
+    assert (tmp_path / "b" / TOKENIZER_FILE).read_bytes() == (
+        tmp_path / "a" / TOKENIZER_FILE
+    ).read_bytes()
+    before, after = weights(tmp_path / "a"), weights(tmp_path / "b")
+    for name in before:
+        torch.testing.assert_close(after[name], before[name], rtol=0, atol=1e-9)
+
+
+def test_a_training_from_weights_may_drop_out_otherwise_and_be_killed(tmp_path):
+    fit(tmp_path / "a", model=RECURRENT)
+    known = read_run(tmp_path / "a")
+    options = {
+        "model": replace(known.config, dropout=0.4),
+        "training": replace(TRAINING, subword_dropout=0.1),
+        "start_from": known,
+    }
+    fit(tmp_path / "whole", **options)
+    with pytest.raises(Killed):
+        fit(tmp_path / "part", **options, progress=killer(at=5))
+    fit(tmp_path / "part", **options, resume=True)
+    whole, part = weights(tmp_path / "whole"), weights(tmp_path / "part")
+    assert all(torch.equal(whole[name], part[name]) for name in whole)
+    record = read_run(tmp_path / "whole").training
+    assert len(record["start_from"]) == 64
+    with pytest.raises(ForetellError, match=f"start_from: {record['start_from']} then, None now"):
+        fit(tmp_path / "part", **options | {"start_from": None}, resume=True)
+
+
+@pytest.mark.parametrize(
+    "other", [TRANSFORMER, replace(RECURRENT, d_model=10)], ids=["family", "width"]
+)
+def test_weights_to_start_from_are_of_the_models_shape(tmp_path, other):
+    fit(tmp_path / "a", model=RECURRENT)
+    known = read_run(tmp_path / "a")
+    with pytest.raises(OptionError, match="are of another shape"):
+        fit(tmp_path / "b", model=other, start_from=known)
+    with pytest.raises(OptionError, match="embeddings or weights to start from, not both"):
+        fit(
+            tmp_path / "b",
+            model=known.config,
+            start_from=known,
+            embeddings=lambda tokenizer: np.zeros((tokenizer.vocab_size, 8)),
+        )
+    assert not (tmp_path / "b").exists()
