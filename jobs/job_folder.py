@@ -1,0 +1,110 @@
+"""The hidden folder in which a job works: one job at a time, and bytes that are on disk."""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from foretell.data.errors import ForetellError
+
+_LOCK = "lock"
+
+
+class JobFolder:
+    """A folder beside an output that one process at a time may use.
+
+    Attributes:
+        path: The folder, beside the file to which the output leads, whatever links lead there.
+    """
+
+    def __init__(self, output: Path) -> None:
+        final = Path(os.path.realpath(output))
+        self.path = final.with_name(f".{final.name}.foretell-job")
+        self._output = output
+        self._lock: int | None = None
+
+    def lock(self) -> None:
+        """Make the folder if there is none, and keep all others out.
+
+        Raises:
+            ForetellError: Another process works in it.
+        """
+        while self._lock is None:
+            with suppress(FileNotFoundError):  # just now somebody removed it
+                self.path.mkdir(exist_ok=True)
+                self._lock = self._locked()
+
+    def check_lock(self) -> None:
+        """Refuse a folder in which another process works, and change nothing.
+
+        Raises:
+            ForetellError: One does.
+        """
+        with suppress(FileNotFoundError):
+            lock = os.open(self.path / _LOCK, os.O_RDONLY)
+            try:
+                self._take(lock)
+            finally:
+                os.close(lock)
+
+    def clear(self) -> None:
+        """Remove all that is in it; the folder stays locked."""
+        for entry in list(self.path.iterdir()):
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            elif entry.name != _LOCK:
+                entry.unlink()
+
+    def remove(self) -> None:
+        """Remove it with all that is in it, and let others begin."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        self.unlock()
+
+    def unlock(self) -> None:
+        """Let others begin."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _locked(self) -> int | None:
+        """Lock it; None where it was removed meanwhile, and another one may stand there."""
+        lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            self._take(lock)
+            if os.path.samestat(os.fstat(lock), os.stat(self.path / _LOCK)):
+                held, lock = lock, -1
+                return held
+        finally:
+            if lock >= 0:
+                os.close(lock)
+        return None
+
+    def _take(self, lock: int) -> None:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ForetellError(
+                f"{self._output} is being written by another job; wait until that has ended, or "
+                "give another path."
+            ) from None
+
+
+def sync(path: Path) -> None:
+    """Have a file's bytes, or a folder's names, on disk before anything that follows."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name a file in errors of the system that name none, such as that of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
