@@ -29,9 +29,10 @@ from foretell.cli import (
     translate,
     verify,
 )
-from foretell.cli.messages import say
+from foretell.cli.messages import say, say_error
 from foretell.data.errors import ForetellError, OptionError, TableWarning
 from foretell.jobs.option_names import problem_as_options
+from foretell.model.ranks import FirstFailedError, world_size
 
 _EXIT_CODES = (
     "Exit codes: 0 all done, 1 failed, 2 wrong usage, 3 some items refused, 130 interrupted."
@@ -112,9 +113,11 @@ def run(arguments: Sequence[str]) -> int:
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except ForetellError as error:
+        _ignore_the_end()
         # Of options speak the errors of options, and plain ones such as those of a resumed run.
         of_options = isinstance(error, OptionError) or type(error) is ForetellError
-        say(f"error: {problem_as_options(str(error)) if of_options else error}")
+        if not isinstance(error, FirstFailedError):  # the first says why
+            say_error(problem_as_options(str(error)) if of_options else str(error))
         return 2 if isinstance(error, OptionError) else 1
     except KeyboardInterrupt as interrupt:
         return _interrupted(interrupt)
@@ -122,10 +125,10 @@ def run(arguments: Sequence[str]) -> int:
         extra = _EXTRA_OF.get(error.name or "")
         if extra is None:
             raise
-        say(f"error: {error.name} is not installed; pip install 'foretell[{extra}]'.")
+        say_error(f"{error.name} is not installed; pip install 'foretell[{extra}]'.")
         return 1
     except OSError as error:
-        say(f"error: {error.filename or 'input or output'}: {error.strerror or error}.")
+        say_error(f"{error.filename or 'input or output'}: {error.strerror or error}.")
         return 1
     return 0
 
@@ -140,9 +143,16 @@ def main() -> None:
     sys.exit(run(sys.argv[1:]))
 
 
+def _ignore_the_end() -> None:
+    """Let this process of several say its last words: `torchrun` ends all when one has failed."""
+    if world_size() > 1:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
 def _interrupted(interrupt: KeyboardInterrupt) -> int:
     from foretell.model.interrupt import TrainingStopped
 
+    _ignore_the_end()
     if isinstance(interrupt, TrainingStopped):
         steps = "1 step is" if interrupt.step == 1 else f"all {interrupt.step:,} steps are"
         say(f"interrupted: {steps} saved; go on with --resume")

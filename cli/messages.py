@@ -9,6 +9,7 @@ import typer
 
 from foretell.data.errors import Refusal
 from foretell.jobs.option_names import as_options
+from foretell.model.ranks import is_first, rank
 
 if TYPE_CHECKING:
     from foretell.jobs.line_job import LinesDone
@@ -18,8 +19,18 @@ SECONDS_BETWEEN_LINES = 10.0
 
 
 def say(text: str) -> None:
-    """Write a message to standard error; options are named as they are typed."""
-    typer.echo(as_options(text), err=True)
+    """Write a message to standard error; options are named as they are typed.
+
+    Of several processes of a training the first speaks.
+    """
+    if is_first():
+        typer.echo(as_options(text), err=True)
+
+
+def say_error(text: str) -> None:
+    """Say what ends this process; those of a training that aren't the first tell their number."""
+    of_rank = "" if is_first() else f"rank {rank()}: "
+    typer.echo(f"{of_rank}error: {as_options(text)}", err=True)
 
 
 def counted(number: int, thing: str) -> str:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from foretell.cli.messages import SECONDS_BETWEEN_LINES, say
+from foretell.model.ranks import is_first
 
 if TYPE_CHECKING:
     from foretell.model.training import TrainingState
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 @contextmanager
 def training_progress() -> "Iterator[Callable[[TrainingState], None]]":
     """Hand out what is to be called after every step."""
-    if sys.stderr.isatty():
+    if is_first() and sys.stderr.isatty():
         with _bar() as show:
             yield show
     else:

@@ -9,6 +9,7 @@ import typer
 from foretell.cli import parameters
 from foretell.cli.messages import say_refused
 from foretell.data.options import Columns
+from foretell.model.ranks import world_size
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +53,9 @@ def forecaster(
         typer.Option(metavar="N", min=0, help="Last steps of each series that are not trained on."),
     ] = 0,
     steps: Annotated[int, typer.Option(metavar="N", min=1, help="Optimiser steps.")] = 2000,
-    batch_size: Annotated[int, typer.Option(metavar="N", min=1, help="Windows a step.")] = 64,
+    batch_size: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Windows a step, of each process.")
+    ] = 64,
     learning_rate: Annotated[float, typer.Option(metavar="X", help="Peak of the schedule.")] = 1e-3,
     patch: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="Steps a patch. [fits the season]")
@@ -115,7 +118,7 @@ def forecaster(
     """Train a causal Transformer on all series of a table.
 
     Needs the extra [train]. A killed run goes on with --resume, and ends with the same weights as
-    an unbroken one.
+    an unbroken one. torchrun starts it as several processes, one a GPU.
     """
     from foretell.cli.progress import training_progress
     from foretell.cli.training_runs import RunFolder
@@ -194,7 +197,7 @@ def _training(
 
     return TrainingConfig(
         steps=steps,
-        batch_size=batch_size,
+        batch_size=batch_size * world_size(),
         learning_rate=learning_rate,
         warmup_steps=min(100, steps // 10),
         precision=precision,

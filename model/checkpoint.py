@@ -1,6 +1,7 @@
 """What a training keeps beside its weights: the checkpoint, the averaged weights, the log."""
 
 import csv
+import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -95,15 +96,19 @@ class Checkpoint:
             yield weight
             yield self._average.weights[name]
 
-    def load(self) -> dict[str, Any]:
-        """Restore everything; return what was given to `save`.
+    def read(self) -> bytes | None:
+        """Return the file as it is, or None where there is none."""
+        return self.path.read_bytes() if self.path.exists() else None
+
+    def load(self, content: bytes) -> dict[str, Any]:
+        """Restore everything from what `read` gave; return what was given to `save`.
 
         Raises:
             BundleError: The file is damaged, or another model's.
         """
         device = next(self._module.parameters()).device
         try:
-            saved = torch.load(self.path, weights_only=True, map_location=device)
+            saved = torch.load(io.BytesIO(content), weights_only=True, map_location=device)
             self._module.load_state_dict(saved["module"])
             self._optimizer.load_state_dict(saved["optimizer"])
             self._average.weights = saved["average"]

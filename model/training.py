@@ -2,12 +2,12 @@
 
 A step depends on the seed and its number alone (batch, dropout), so a run that was killed and
 resumed ends with the same weights as one that never was. Under `torchrun` each process takes its
-part of the same batch, and the loss is that of the whole batch.
+part of the same batch, and the loss is that of the whole batch; the first process alone validates,
+and writes checkpoint and log.
 """
 
 import logging
 import math
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -24,9 +24,11 @@ from foretell.model.checkpoint import (
     TrainingLog,
     diverged,
 )
-from foretell.model.interrupt import TrainingStopped, stop_on_signals
+from foretell.model.exchange import add_up, check_alike, from_first, join, told_if_lost
+from foretell.model.interrupt import StopRequest, TrainingStopped, stop_on_signals
 from foretell.model.loop_config import LoopConfig
 from foretell.model.memory import MemoryKeeper
+from foretell.model.ranks import ProcessLostError, local_world_size, world_size
 
 # A checkpoint is never older than this, however slow the steps are.
 CHECKPOINT_S = 60.0
@@ -103,7 +105,9 @@ def train(
         The last state.
 
     Raises:
-        TrainingStopped: SIGINT or SIGTERM came; the checkpoint holds all steps done.
+        TrainingStopped: SIGINT or SIGTERM came to one of the processes; the checkpoint holds all
+            steps done.
+        ProcessLostError: Another process has ended; the checkpoint holds all steps done.
         ForetellError: A loss, a gradient or a weight is no finite number, or the checkpoint is
             damaged. A checkpoint from before stays as it is.
     """
@@ -114,25 +118,36 @@ def train(
     average = Average(objective, config.ema_decay)
     checkpoint = Checkpoint(run / CHECKPOINT_FILE, objective, optimizer, average)
     state, clipped = TrainingState(step=0, steps=config.steps), 0
-    if resume and checkpoint.path.exists():
-        state, clipped = _restored(checkpoint.load(), config)
+    if resume and (saved := from_first(checkpoint.read)) is not None:
+        state, clipped = _restored(checkpoint.load(saved), config)
+    if state.step < config.steps:
+        check_alike(batches(state.step), str(config))
     log = TrainingLog(run / "log.csv", after=state.step) if fabric.is_global_zero else None
     clock, memory = _Clock(state.step), MemoryKeeper()
+
+    def save() -> None:
+        if log is not None and state.step:
+            checkpoint.save({"state": _plain(state), "clipped": int(clipped)})
+            clock.saved()
+
     with stop_on_signals() as stop:
         while state.step < config.steps and not _out_of_patience(state, config):
             step = state.step
-            rate = learning_rate(step, config)
             for group in optimizer.param_groups:
-                group["lr"] = rate
-            loss, norm = _step(fabric, module, optimizer, batches(step), config, step)
+                group["lr"] = learning_rate(step, config)
+            try:
+                done = _step(fabric, module, optimizer, batches(step), config, step, stop)
+            except ProcessLostError:  # before any weight has changed
+                save()
+                raise
             average.update(objective, step)
-            clipped += norm > config.clip_norm
+            clipped += done.norm > config.clip_norm
             state = replace(
                 state,
                 step=step + 1,
-                loss=loss,
-                learning_rate=rate,
-                gradient_norm=norm,
+                loss=done.loss,
+                learning_rate=learning_rate(step, config),
+                gradient_norm=done.norm,
                 clipped_share=clipped / (step + 1),
                 steps_per_s=clock.steps_per_s(step + 1),
             )
@@ -143,11 +158,10 @@ def train(
                 log.write(state)
             if progress is not None and fabric.is_global_zero:
                 progress(state)
-            stopping = bool(stop)  # once: what is told to be kept must have been saved
-            due = last or state.step % config.checkpoint_every == 0
-            if log is not None and (due or stopping or clock.is_due()):
-                checkpoint.save({"state": _plain(state), "clipped": int(clipped)})
-                clock.saved()
+            # Once: what is told to be kept must have been saved. All processes stop at one step.
+            stopping = bool(stop) if fabric.world_size == 1 else done.stops
+            if last or stopping or clock.is_due() or state.step % config.checkpoint_every == 0:
+                save()
             memory.step()
             if stopping:
                 raise TrainingStopped(state.step)
@@ -187,13 +201,12 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 def _fabric(config: LoopConfig) -> Fabric:
     logging.getLogger("lightning_fabric.utilities.rank_zero").addFilter(_is_news)
-    world = int(os.environ.get("WORLD_SIZE", "1"))
-    local = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    join()
     fabric = Fabric(
         accelerator="cuda" if torch.cuda.is_available() else "cpu",
-        devices=local,
-        num_nodes=max(1, world // local),
-        strategy="ddp" if world > 1 else "auto",
+        devices=local_world_size(),
+        num_nodes=max(1, world_size() // local_world_size()),
+        strategy="ddp" if world_size() > 1 else "auto",
         precision="bf16-mixed" if config.precision == "bf16" else "32-true",
     )
     fabric.launch()
@@ -209,6 +222,15 @@ def _optimizer(objective: nn.Module, config: LoopConfig) -> torch.optim.Optimize
     return torch.optim.AdamW(groups, lr=config.learning_rate, betas=(0.9, 0.98), fused=True)
 
 
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """A step: the loss per target, the gradient's norm before clipping, whether all stop now."""
+
+    loss: float
+    norm: float
+    stops: bool
+
+
 def _step(
     fabric: Fabric,
     module: nn.Module,
@@ -216,33 +238,47 @@ def _step(
     batch: dict[str, Tensor],
     config: LoopConfig,
     step: int,
-) -> tuple[float, float]:
-    """Take one step; return the loss per target and the gradient's norm before clipping.
+    stop: StopRequest,
+) -> _Done:
+    """Take one step.
 
     Raises:
-        ForetellError: One of them is no finite number; then no weight has changed.
+        ForetellError: Loss or norm is no finite number; then no weight has changed.
+        ProcessLostError: Another process has ended; then no weight has changed either.
     """
     torch.manual_seed((config.seed * 1_000_003 + step) * fabric.world_size + fabric.global_rank)
     module.train()
-    part = {k: v[fabric.global_rank :: fabric.world_size] for k, v in batch.items()}
-    total, count = module(**fabric.to_device(part))
-    sums = torch.stack((total.detach(), count))
-    if fabric.world_size > 1:
-        torch.distributed.all_reduce(sums)
-    targets = sums[1].clamp(min=1.0)
-    optimizer.zero_grad(set_to_none=True)
-    # DDP averages the gradients of the processes; the loss is a sum over all of them.
-    fabric.backward(total * (fabric.world_size / targets))
+    part, weight = _part(fabric, batch)
+    with told_if_lost():
+        total, count = module(**fabric.to_device(part))
+        total, count = total * weight, count * weight
+        sums = add_up(torch.stack((total.detach(), count, count.new_tensor(float(bool(stop))))))
+        targets = sums[1].clamp(min=1.0)
+        optimizer.zero_grad(set_to_none=True)
+        # DDP averages the gradients of the processes; the loss is a sum over all of them.
+        fabric.backward(total * (fabric.world_size / targets))
     norm = float(torch.nn.utils.clip_grad_norm_(module.parameters(), config.clip_norm))
     loss = float(sums[0] / targets)
     if not (math.isfinite(loss) and math.isfinite(norm)):
         what = f"the loss is {loss:g} and the gradient's norm {norm:g}"
         raise diverged(f"step {step + 1} of the training", what)
     optimizer.step()
-    return loss, norm
+    return _Done(loss, norm, stops=bool(sums[2]))
 
 
-@torch.no_grad()
+def _part(fabric: Fabric, batch: dict[str, Tensor]) -> tuple[dict[str, Tensor], float]:
+    """Take this process' rows of a batch, and their weight.
+
+    A process that is left without a row takes one that another has, at a weight of 0: it must
+    take part in the sums, and a model needs something to read.
+    """
+    rank, size = fabric.global_rank, fabric.world_size
+    rows = len(next(iter(batch.values())))
+    if rank >= rows:
+        return {name: values[:1] for name, values in batch.items()}, 0.0
+    return {name: values[rank::size] for name, values in batch.items()}, 1.0
+
+
 def _validated(
     fabric: Fabric,
     objective: nn.Module,
@@ -252,6 +288,28 @@ def _validated(
     state: TrainingState,
 ) -> TrainingState:
     """Validate the averaged weights, and keep them if they are the best so far."""
+    loss, score = from_first(
+        lambda: _measured(fabric, objective, average, batches, scorer, state.step)
+    )
+    state = replace(state, validation_step=state.step, validation_loss=loss, validation_score=score)
+    if not _is_best(state, loss, score):
+        return state
+    average.keep_best()
+    return replace(
+        state, best_validation_loss=loss, best_validation_score=score, best_step=state.step
+    )
+
+
+@torch.no_grad()
+def _measured(
+    fabric: Fabric,
+    objective: nn.Module,
+    average: Average,
+    batches: list[dict[str, Tensor]],
+    scorer: Scorer | None,
+    step: int,
+) -> tuple[float, float | None]:
+    """Return loss and score of the averaged weights."""
     objective.eval()
     with average.swapped_into(objective):
         with fabric.autocast():
@@ -260,14 +318,8 @@ def _validated(
     total, count = torch.stack(sums).sum(dim=0).tolist()
     loss = float(total / max(1.0, count))
     if not math.isfinite(loss):
-        raise diverged(f"the validation after step {state.step}", f"the loss is {loss:g}")
-    state = replace(state, validation_step=state.step, validation_loss=loss, validation_score=score)
-    if not _is_best(state, loss, score):
-        return state
-    average.keep_best()
-    return replace(
-        state, best_validation_loss=loss, best_validation_score=score, best_step=state.step
-    )
+        raise diverged(f"the validation after step {step}", f"the loss is {loss:g}")
+    return loss, score
 
 
 def _is_best(state: TrainingState, loss: float, score: float | None) -> bool:
