@@ -83,6 +83,11 @@ class Forecaster:
         """The graph, ready to run."""
         return self._session
 
+    @property
+    def busy_s(self) -> float:
+        """Seconds in which the model's graphs have been running so far, summed over all threads."""
+        return self._session.busy_s
+
     def __reduce__(self) -> tuple[Callable[..., "Forecaster"], tuple[object, ...]]:
         return _reload, self._arguments
 

@@ -3,8 +3,10 @@
 import logging
 import os
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
@@ -17,6 +19,7 @@ from foretell.runtime.cpu import allowed_cores
 from foretell.runtime.devices import CPU_PROVIDER, CUDA_PROVIDER, device_problems, open_graph
 from foretell.runtime.row_graph import ROWS, row_graph, taken
 from foretell.runtime.stopping import Stop
+from foretell.runtime.turns import out_of_turn
 
 Item = TypeVar("Item")
 # An array in onnxruntime's own memory, on the device where the graph runs.
@@ -77,6 +80,9 @@ class Session:
         if self.provider != CPU_PROVIDER:
             self.threads = min(self.threads, 2)  # while one computes, the other lays out the next
         self._workers, self._process = self._start_workers(), os.getpid()
+        # Of a thread on the CPU its own time: what another program takes away isn't the graph's.
+        self._clock = time.thread_time if self.provider == CPU_PROVIDER else time.perf_counter
+        self._ran_s: dict[int, float] = {}  # by thread, so that no lock is needed
         self._output_names = [output.name for output in spec.outputs]
         problems = [
             *_differences("input", spec.inputs, self._session.get_inputs()),
@@ -112,10 +118,16 @@ class Session:
             StoppedError: `stop` was set before the end.
         """
         names = self._output_names if outputs is None else outputs
-        if held:
-            return _run_bound(self._session, inputs, names, held, stop)
-        arrays = _run(partial(self._session.run, names, dict(inputs)), stop)
-        return dict(zip(names, arrays, strict=True))
+        with self._counted():
+            if held:
+                return _run_bound(self._session, inputs, names, held, stop)
+            arrays = _run(partial(self._session.run, names, dict(inputs)), stop)
+            return dict(zip(names, arrays, strict=True))
+
+    @property
+    def busy_s(self) -> float:
+        """Seconds in which the graph has been running so far, summed over all threads."""
+        return sum(list(self._ran_s.values()), 0.0)
 
     def for_each(self, work: Callable[[Item], None], items: Iterable[Item]) -> None:
         """Do work that runs the graph, on at most `threads` items at once, whoever else calls.
@@ -134,6 +146,15 @@ class Session:
             return
         for _ in self._workers.map(work, items):
             pass
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        start = self._clock()
+        try:
+            yield
+        finally:
+            thread = threading.get_ident()
+            self._ran_s[thread] = self._ran_s.get(thread, 0.0) + self._clock() - start
 
     def _start_workers(self) -> ThreadPoolExecutor:
         self._thread = thread = threading.local()
@@ -202,9 +223,10 @@ def _run_bound(
 def _run(run: Callable[[Any], Any], stop: Stop | None) -> Any:
     """Have something run, and end it in its midst when it is to stop."""
     if stop is None:
-        return run(None)
+        with out_of_turn():
+            return run(None)
     options = ort.RunOptions()
-    with stop.calling(partial(setattr, options, "terminate", True)):
+    with stop.calling(partial(setattr, options, "terminate", True)), out_of_turn():
         try:
             return run(options)
         except Exception:  # what onnxruntime raises when it is stopped has no type of its own

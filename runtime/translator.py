@@ -90,6 +90,11 @@ class Translator:
         """The onnxruntime provider in use, such as "CPUExecutionProvider"."""
         return self._session.provider
 
+    @property
+    def busy_s(self) -> float:
+        """Seconds in which the model's graphs have been running so far, summed over all threads."""
+        return sum((session.busy_s for session in self._decoder.sessions.values()), 0.0)
+
     def __reduce__(self) -> tuple[Callable[..., "Translator"], tuple[object, ...]]:
         return _reload, self._arguments
 

@@ -65,6 +65,17 @@ class TestRunning:
             caller.join()
         assert most == 2
 
+    def test_the_time_of_its_runs_is_told_and_no_other(self, bundle: Bundle) -> None:
+        """A job tells the share of the time in which the graph ran."""
+        session = Session(bundle, GRAPH, device="cpu", threads=2)
+        assert session.busy_s == 0
+        before = time.process_time()
+        session.for_each(lambda _: session.run(inputs([[1.0, 2.0]] * 50, 24)), range(8))
+        assert 0 < session.busy_s <= time.process_time() - before
+        ran = session.busy_s
+        sum(range(10_000))
+        assert session.busy_s == ran
+
     def test_a_failure_in_a_worker_reaches_the_caller(self, bundle: Bundle) -> None:
         def work(item: int) -> None:
             if item == 2:
