@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 import grpc
 import pandas as pd
 
-from foretell.client.call import ForecastCall, Question
+from foretell.client.call import Question
 from foretell.client.codec import Span
 from foretell.client.credentials import Credentials, choose_credentials
 from foretell.client.errors import remote_errors
@@ -18,6 +18,7 @@ from foretell.client.models import (
     ModelInfo,
     ModelStatus,
     describe_request,
+    described,
     load_request,
     read_description,
     read_status,
@@ -136,7 +137,7 @@ class AsyncClient:
         df: pd.DataFrame,
         horizon: int,
         *,
-        model: str | None = None,
+        model: str | ModelInfo | None = None,
         version: int | None = None,
         quantiles: Sequence[float] | None = None,
         level: Sequence[float] | None = None,
@@ -161,24 +162,24 @@ class AsyncClient:
         )
         columns = Columns(unique_id=id_col, ds=time_col, y=target_col, time_zone=time_zone)
         question = Question(df, future, columns, options)
-        info = await self.describe(model, version)
-        call = await asyncio.to_thread(ForecastCall, question, info, self.options, self.target)
+        info = await self._described(model, version)
+        call = await asyncio.to_thread(question.call, info, self.options, self.target)
         async for span, response in self._answers(self._forecaster.Forecast, call.requests()):
             call.add(span, response)
-        return await asyncio.to_thread(call.table)
+        return await asyncio.to_thread(question.table, call)
 
     async def translate(
         self,
         sentences: Sequence[str],
         options: TranslateOptions | Sequence[TranslateOptions] = _DEFAULTS,
         *,
-        model: str | None = None,
+        model: str | ModelInfo | None = None,
         version: int | None = None,
         first_place: int = 0,
     ) -> list[Translation]:
         """Translate sentences; see `Client.translate`."""
         texts, settings = check_sentences(sentences, options)
-        info = await self.describe(model, version)
+        info = await self._described(model, version)
         call = await asyncio.to_thread(
             TranslateCall, texts, settings, info, self.options, self.target, first_place
         )
@@ -201,16 +202,19 @@ class AsyncClient:
         self,
         pairs: Sequence[tuple[str, str]],
         *,
-        model: str | None = None,
+        model: str | ModelInfo | None = None,
         version: int | None = None,
     ) -> list[PairScore]:
         """Tell how probable given translations are; see `Client.score`."""
         texts = check_pairs(pairs)
-        info = await self.describe(model, version)
+        info = await self._described(model, version)
         call = await asyncio.to_thread(ScoreCall, texts, info, self.options, self.target)
         async for span, response in self._answers(self._translator.Score, call.requests()):
             call.add(span, response)
         return call.answers()
+
+    async def _described(self, model: str | ModelInfo | None, version: int | None) -> ModelInfo:
+        return described(model, version) or await self.describe(model, version)
 
     async def _events(
         self, request: TranslateStreamRequest

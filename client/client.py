@@ -17,6 +17,7 @@ from foretell.client.models import (
     ModelInfo,
     ModelStatus,
     describe_request,
+    described,
     load_request,
     read_description,
     read_status,
@@ -28,6 +29,7 @@ from foretell.client.retries import Window
 from foretell.client.translation_call import ScoreCall, TranslateCall, stream_request
 from foretell.client.translation_codec import check_complete, read_event
 from foretell.data.options import Columns, ForecastOptions
+from foretell.data.panel import PanelForecast, Rows
 from foretell.data.sentences import check_pairs, check_sentences
 from foretell.data.translation import PairScore, TranslateOptions, Translation, TranslationPart
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
@@ -173,7 +175,7 @@ class Client:
         df: pd.DataFrame,
         horizon: int,
         *,
-        model: str | None = None,
+        model: str | ModelInfo | None = None,
         version: int | None = None,
         quantiles: Sequence[float] | None = None,
         level: Sequence[float] | None = None,
@@ -190,7 +192,8 @@ class Client:
         Args:
             df: Rows of series: id, time stamp or integer step, target, the model's covariates.
             horizon: Steps ahead.
-            model, version: Which model; None where the server serves exactly one.
+            model, version: Which model; None where the server serves exactly one. What `describe`
+                has returned is asked for again as it is, in the same version, without a look.
             quantiles, level: Levels inside (0, 1), or instead central intervals in percent.
             freq, allow_other_frequency: See `ForecastOptions`.
             future: The model's known-future covariates over the horizon: id, stamp, values.
@@ -214,7 +217,7 @@ class Client:
         )
         columns = Columns(unique_id=id_col, ds=time_col, y=target_col, time_zone=time_zone)
         question = Question(df, future, columns, options)
-        call = ForecastCall(question, self.describe(model, version), self.options, self.target)
+        call = ForecastCall(question, self._described(model, version), self.options, self.target)
         for span, response in self._answers(self._forecaster.Forecast, call.requests()):
             call.add(span, response)
         return call.table()
@@ -224,7 +227,7 @@ class Client:
         sentences: Sequence[str],
         options: TranslateOptions | Sequence[TranslateOptions] = _DEFAULTS,
         *,
-        model: str | None = None,
+        model: str | ModelInfo | None = None,
         version: int | None = None,
         first_place: int = 0,
     ) -> list[Translation]:
@@ -233,7 +236,7 @@ class Client:
         Args:
             sentences: Texts, a line each.
             options: How to search: for all sentences, or one a sentence.
-            model, version: Which model; None where the server serves exactly one.
+            model, version: Which model; see `forecast`.
             first_place: Place of the first sentence, where these are a part of a longer list: what
                 is drawn at random depends on a sentence's place.
 
@@ -246,7 +249,7 @@ class Client:
             OptionError: As a translator in this process raises it.
         """
         texts, settings = check_sentences(sentences, options)
-        info = self.describe(model, version)
+        info = self._described(model, version)
         call = TranslateCall(texts, settings, info, self.options, self.target, first_place)
         for span, response in self._answers(self._translator.Translate, call.requests()):
             call.add(span, response)
@@ -282,14 +285,14 @@ class Client:
         self,
         pairs: Sequence[tuple[str, str]],
         *,
-        model: str | None = None,
+        model: str | ModelInfo | None = None,
         version: int | None = None,
     ) -> list[PairScore]:
         """Tell how probable given translations are; many go as several requests by themselves.
 
         Args:
             pairs: A source and its translation each.
-            model, version: Which model; None where the server serves exactly one.
+            model, version: Which model; see `forecast`.
 
         Raises:
             RefusedSentencesError: Some pairs were refused; it carries the others' answers.
@@ -297,10 +300,18 @@ class Client:
             OptionError: As a translator in this process raises it.
         """
         texts = check_pairs(pairs)
-        call = ScoreCall(texts, self.describe(model, version), self.options, self.target)
+        call = ScoreCall(texts, self._described(model, version), self.options, self.target)
         for span, response in self._answers(self._translator.Score, call.requests()):
             call.add(span, response)
         return call.answers()
+
+    def _described(self, model: str | ModelInfo | None, version: int | None) -> ModelInfo:
+        return described(model, version) or self.describe(model, version)
+
+    def _complete(self, call: ForecastCall) -> None:
+        """Send a call's requests, and give it the answers."""
+        for span, response in self._answers(self._forecaster.Forecast, call.requests()):
+            call.add(span, response)
 
     def _events(self, request: TranslateStreamRequest) -> Iterator[TranslationPart | Translation]:
         sent = self._translator.TranslateStream(request, **self._with)

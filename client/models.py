@@ -100,6 +100,22 @@ def describe_request(name: str | None, version: int | None) -> DescribeModelRequ
     return DescribeModelRequest(model=name or "", version=int(version or 0))
 
 
+def described(model: str | ModelInfo | None, version: int | None) -> ModelInfo | None:
+    """Return what is known of a model already; None where the server has to be asked.
+
+    Raises:
+        OptionError: A version is given besides.
+    """
+    if not isinstance(model, ModelInfo):
+        return None
+    if version is not None:
+        raise OptionError(
+            f"the version is {version!r}, and the model tells {model.version} itself; leave the "
+            "version out, or give the model's name."
+        )
+    return model
+
+
 def load_request(name: str, version: int | None) -> LoadModelRequest:
     """Ask for a model to be loaded; on the wire version 0 means that none is named.
 

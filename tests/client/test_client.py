@@ -4,13 +4,14 @@ import asyncio
 import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from foretell.client import AsyncClient, Client, RemoteError
-from foretell.data.errors import ModelNotFoundError, RefusedSeriesError
+from foretell.data.errors import ModelNotFoundError, OptionError, RefusedSeriesError
 
 TABLE = pd.DataFrame({"unique_id": "a", "ds": [0, 1, 2], "y": [1.0, 2.0, 3.0]})
 
@@ -130,6 +131,21 @@ def test_models_and_versions_are_chosen_by_name(ask, serving, make_forecaster):
         with pytest.raises(RemoteError, match="version 2 of energy is not served"):
             ask(address, TABLE, 1, model="energy", version=2)
     assert [len(forecaster.calls) for forecaster in forecasters.values()] == [0, 1]
+
+
+def test_a_described_model_is_asked_in_its_version_or_not_at_all(ask, serving, make_forecaster):
+    """A job of hours must not go over to another model when the server does."""
+    forecaster = make_forecaster()
+    with serving(demand=forecaster) as address:
+        with Client(address) as client:
+            info = client.describe()
+        other = replace(info, version=2)
+        assert ask(address, TABLE, 1, model=info).equals(ask(address, TABLE, 1))
+        with pytest.raises(RemoteError, match="version 2 of demand is not served"):
+            ask(address, TABLE, 1, model=other)
+        with pytest.raises(OptionError, match="the version is 1, and the model tells 2 itself"):
+            ask(address, TABLE, 1, model=other, version=1)
+    assert len(forecaster.calls) == 2
 
 
 def test_a_deadline_ends_the_waiting(ask, serving, make_forecaster):
