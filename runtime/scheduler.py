@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from foretell.data.errors import OptionError
 from foretell.runtime.pace import Pace
 from foretell.runtime.row_queue import RowQueue
+from foretell.runtime.turns import in_turn
 from foretell.runtime.work import (
     DEFAULT_PRIORITY,
     Batch,
@@ -381,7 +382,8 @@ class Scheduler:
 def _fault_of(batch: Batch) -> Exception | None:
     """Run a batch; return what it raised, whose traceback holds no frame that holds it."""
     try:
-        batch.run()
+        with in_turn():
+            batch.run()
     except Exception as error:  # whatever a model raises is for its callers
         return error
     return None

@@ -19,7 +19,7 @@ from foretell.runtime.cpu import allowed_cores
 from foretell.runtime.devices import CPU_PROVIDER, CUDA_PROVIDER, device_problems, open_graph
 from foretell.runtime.row_graph import ROWS, row_graph, taken
 from foretell.runtime.stopping import Stop
-from foretell.runtime.turns import out_of_turn
+from foretell.runtime.turns import in_my_place, out_of_turn
 
 Item = TypeVar("Item")
 # An array in onnxruntime's own memory, on the device where the graph runs.
@@ -144,8 +144,10 @@ class Session:
             for item in items:
                 work(item)
             return
-        for _ in self._workers.map(work, items):
-            pass
+        work = in_my_place(work)
+        with out_of_turn():
+            for _ in self._workers.map(work, items):
+                pass
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
