@@ -11,6 +11,7 @@ from foretell.cli import parameters
 from foretell.cli.messages import counted, say
 from foretell.cli.training_runs import RunFolder
 from foretell.data.errors import OptionError
+from foretell.model.ranks import world_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -127,7 +128,8 @@ def translator(
     ] = None,
     steps: Annotated[int, typer.Option(metavar="N", help="Optimiser steps.")] = 10_000,
     batch_tokens: Annotated[
-        int, typer.Option(metavar="N", help="Most target tokens a step, padding counted.")
+        int,
+        typer.Option(metavar="N", help="Most tokens a step, of each process, padding counted."),
     ] = 3000,
     learning_rate: Annotated[float, typer.Option(metavar="X", help="Peak of the schedule.")] = 1e-3,
     warmup: Annotated[
@@ -182,7 +184,7 @@ def translator(
     training = _training(
         steps,
         warmup,
-        batch_tokens=batch_tokens,
+        batch_tokens=batch_tokens * world_size(),
         learning_rate=learning_rate,
         label_smoothing=label_smoothing,
         subword_dropout=subword_dropout,

@@ -13,7 +13,9 @@ import torch
 from foretell.data.errors import OptionError, TableError
 from foretell.data.manifest import TranslatorSpec
 from foretell.data.text import TOKENIZER_FILE, Tokenizer, learn_tokenizer
+from foretell.model.exchange import from_first
 from foretell.model.pairs import PairBatches, Pairs, validation_batches
+from foretell.model.ranks import is_first
 from foretell.model.run import (
     TranslatorRun,
     check_run,
@@ -130,13 +132,15 @@ def fit_translator(
     }
     # What doesn't fit is told before the folder is touched.
     goes_on = check_run(run, inputs, resume=resume, overwrite=overwrite)
-    tokenizer = _tokenizer(corpus, model.vocab_size, run if goes_on else start_from)
+    known_run = run if goes_on else start_from
+    tokenizer = from_first(lambda: _tokenizer(corpus, model.vocab_size, known_run))
     model = replace(model, vocab_size=tokenizer.vocab_size)
     (known, pairs), held, num_skipped = _encode_all(corpus, validation, tokenizer, model)
     translator = _new_translator(model, training.seed, start_from, embeddings, tokenizer)
     scorer = make_scorer(translator, tokenizer) if make_scorer and len(held) else None
     prepare_run(run, inputs, resume=resume, overwrite=overwrite)
-    (run / TOKENIZER_FILE).write_bytes(tokenizer.to_bytes())
+    if is_first():
+        (run / TOKENIZER_FILE).write_bytes(tokenizer.to_bytes())
     state = train(
         TranslatorObjective(translator, training.label_smoothing),
         _batches(known, pairs, tokenizer, model, training),

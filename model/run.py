@@ -22,6 +22,7 @@ from foretell.model.checkpoint import CHECKPOINT_FILE
 from foretell.model.config import ForecasterConfig
 from foretell.model.exchange import from_first
 from foretell.model.forecaster import Forecaster
+from foretell.model.ranks import world_size
 from foretell.model.recurrent import Recurrent
 from foretell.model.seq2seq import Seq2Seq
 from foretell.model.transformer import Transformer
@@ -219,6 +220,7 @@ def _goes_on(run: Path, inputs: dict[str, Any], *, resume: bool, overwrite: bool
                 [
                     f"the training in {run} was started otherwise:",
                     *changes,
+                    *_of_all_processes(),
                     "Resume with the same data and options (resume), or start anew (overwrite).",
                 ]
             )
@@ -229,6 +231,11 @@ def _goes_on(run: Path, inputs: dict[str, Any], *, resume: bool, overwrite: bool
             "or choose another place."
         )
     return False
+
+
+def _of_all_processes() -> list[str]:
+    size = world_size()
+    return [f"Batches are counted over all {size} processes together."] if size > 1 else []
 
 
 def _read_inputs(record: Path) -> dict[str, Any]:
