@@ -1,7 +1,8 @@
 """CSV files: separator, decimal sign and blanks; ids letter for letter, and no row swallowed."""
 
 import contextlib
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,20 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
+from foretell.data.csv_numbers import read_number_texts
 from foretell.data.dates import date_format_problems
 from foretell.data.errors import OptionError, TableError
+from foretell.data.file_rows import row_name
 from foretell.data.options import Columns
-from foretell.data.values import row_name, shown
+from foretell.data.values import shown
 
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab"}
-# Written for "unknown" by common tools; in the id column they are names like any other.
-BLANKS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
-_NUMBER = {
-    sign: rf"^[+-]?(\d+{point}?\d*|{point}\d+)([eE][+-]?\d+)?$|^[+-]?(?i:inf|infinity)$"
-    for sign, point in ((".", r"\."), (",", ","))
-}
 _COMMA_NUMBER = r"\s*[+-]?[\d.]*,\d+\s*"
-_HEAD_BYTES = 1 << 20
+HEAD_BYTES = 1 << 20
 _NAMED = 12  # columns named one by one before "and 20 more"
 
 
@@ -81,38 +78,76 @@ def read_csv(
         TableError: It is no CSV file, or may be read in two ways.
     """
     with open_file() as file:
-        header = _header_line(file.read(_HEAD_BYTES), name)
-    separator, names = _split_header(header, name, csv, columns)
+        layout = read_layout(file.read(HEAD_BYTES), name, csv, columns)
+    separator, names = layout.separator, list(layout.names)
     table = _parse_csv(open_file, name, separator, names)
     text = {columns.unique_id, columns.ds}
     frame = pd.DataFrame(
         {
             column: table.column(column).to_pandas()
             if column in text
-            else _read_numbers(table.column(column), csv.decimal)
+            else read_number_texts(table.column(column), csv.decimal)
             for column in names
         }
     )
     if columns.y in frame and csv.decimal == ".":
-        _refuse_decimal_comma(frame[columns.y], name, separator, names)
+        target = frame[columns.y]
+        row = decimal_comma(target)
+        if row is not None:
+            raise TableError(comma_problem(target.name, target.iloc[row], row, name, layout))
     return frame
 
 
-def _header_line(head: bytes, name: str) -> str:
+@dataclass(frozen=True, slots=True)
+class CsvLayout:
+    """What the first line tells.
+
+    Attributes:
+        separator: Between values.
+        names: Of the columns.
+        start: Where the line behind it begins, in bytes.
+    """
+
+    separator: str
+    names: tuple[str, ...]
+    start: int
+
+
+def read_layout(head: bytes, name: str, csv: CsvFormat, columns: Columns) -> CsvLayout:
+    """Read the header.
+
+    Args:
+        head: The first `HEAD_BYTES` of the file.
+        name: The file, for messages.
+        csv: How it is written.
+        columns: Names of the columns.
+
+    Raises:
+        TableError: It is no CSV file, or has other columns.
+    """
+    header = _header_line(head, name)
+    separator, names = _split_header(header.decode("utf-8"), name, csv, columns)
+    start = head.index(header) + len(header)
+    start += len(re.match(rb"\r?\n?", head[start:])[0])  # type: ignore[index]
+    return CsvLayout(separator, tuple(names), start)
+
+
+def _header_line(head: bytes, name: str) -> bytes:
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise TableError(f"{name} is UTF-16 text; save it as UTF-8.")
     if b"\x00" in head:
         raise TableError(f"{name} is no text but binary data; give a CSV or Parquet file.")
-    is_cut = len(head) == _HEAD_BYTES
+    is_cut = len(head) == HEAD_BYTES
     lines = head.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n").splitlines()
     if not head.strip() or not lines:
         raise TableError(f"{name} is empty; give a header and rows.")
     if is_cut and len(lines) == 1:
         raise TableError(f"{name} has a first line of over 1 MiB, which is no header.")
     try:
-        return lines[0].decode("utf-8")
+        lines[0].decode("utf-8")
     except UnicodeDecodeError as error:
         raise TableError(f"{name} is not UTF-8 text; save it as UTF-8.") from error
+    return lines[0]
 
 
 def _split_header(
@@ -147,7 +182,7 @@ def _split(header: str, separator: str) -> list[str]:
     for end in ("\n", '\n"\n'):  # the second closes a quote
         line = pa.BufferReader(f"{header}{end}".encode())
         with contextlib.suppress(pa.ArrowInvalid):
-            names: list[str] = _parse_rows(line, separator, [header]).column_names
+            names: list[str] = parse_rows(line, separator, [header]).column_names
             return names
     return [header]
 
@@ -182,7 +217,7 @@ def _parse_csv(
 ) -> pa.Table:
     try:
         with open_file() as file:
-            table = _parse_rows(pa.PythonFile(_LineEnded(file), mode="r"), separator, names)
+            table = parse_rows(pa.PythonFile(_LineEnded(file), mode="r"), separator, names)
     except pa.ArrowInvalid as error:
         if "Empty CSV" in str(error):  # a header without so much as a line end
             return pa.table(dict.fromkeys(names, pa.array([], pa.string())))
@@ -194,8 +229,28 @@ def _parse_csv(
     return table
 
 
-def _parse_slowly(content: bytes, name: str, separator: str, names: list[str]) -> pa.Table:
-    """Parse all at once, to tell which rows are broken."""
+def explain_rows(content: bytes, name: str, layout: CsvLayout, first_row: int) -> None:
+    """Refuse rows of a CSV file that are broken, or hold values over several lines.
+
+    Args:
+        content: Whole rows.
+        name: The file, for messages.
+        layout: Of the file.
+        first_row: Number of the first of these rows, from 0.
+
+    Raises:
+        TableError: There are any.
+    """
+    names = list(layout.names)
+    table = _parse_slowly(content, name, layout.separator, names, first_row=first_row)
+    _refuse_line_ends(table, name, first_row)
+
+
+def _parse_slowly(
+    content: bytes, name: str, separator: str, names: list[str], first_row: int | None = None
+) -> pa.Table:
+    """Parse all at once, to tell which rows are broken; without a header where a row is given."""
+    before = -2 if first_row is None else first_row - 1  # the header is row 1 to the parser
     try:
         content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -204,14 +259,21 @@ def _parse_slowly(content: bytes, name: str, separator: str, names: list[str]) -
     open_quotes: list[str] = []
 
     def note(row: pacsv.InvalidRow) -> str:
-        text, place = row.text.strip(), row.number - 2  # the header is row 1 there
+        text, place = row.text.strip(), row.number + before
         if "\n" in text or "\r" in text:
             open_quotes.append(_open_quote(name, place, text))
         found = f"{row.actual_columns} values, not {row.expected_columns}"
         broken.append(f"{shown(text)} in {row_name(place)} has {found}")
         return "skip"
 
-    table = _parse_rows(pa.BufferReader(content), separator, names, note, len(content) + 1)
+    table = parse_rows(
+        pa.BufferReader(content),
+        separator,
+        names,
+        has_header=first_row is None,
+        note=note,
+        block_size=len(content) + 1,
+    )
     if open_quotes:  # the rows it swallowed are no fault of theirs
         raise TableError(open_quotes[0])
     if not broken:
@@ -223,34 +285,43 @@ def _parse_slowly(content: bytes, name: str, separator: str, names: list[str]) -
     )
 
 
-def _parse_rows(
+def parse_rows(
     file: pa.NativeFile,
     separator: str,
-    names: list[str],
+    names: Sequence[str],
+    *,
+    has_header: bool = True,
+    only: Sequence[str] | None = None,
     note: Callable[[pacsv.InvalidRow], str] | None = None,
     block_size: int | None = None,
 ) -> pa.Table:
-    """Parse all columns as text; by one thread, which numbers rows, where they are noted."""
+    """Parse columns as text; by one thread, which numbers rows, where they are noted."""
     return pacsv.read_csv(
         file,
-        read_options=pacsv.ReadOptions(use_threads=note is None, block_size=block_size),
+        read_options=pacsv.ReadOptions(
+            use_threads=note is None,
+            block_size=block_size,
+            column_names=None if has_header else names,
+        ),
         parse_options=pacsv.ParseOptions(
             delimiter=separator, newlines_in_values=True, invalid_row_handler=note
         ),
         convert_options=pacsv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+            include_columns=only,
+            column_types=dict.fromkeys(names, pa.string()),
+            strings_can_be_null=False,
         ),
     )
 
 
-def _refuse_line_ends(table: pa.Table, name: str) -> None:
+def _refuse_line_ends(table: pa.Table, name: str, first_row: int = 0) -> None:
     """Refuse values with a line end: one stray quote swallows rows up to the next, unseen."""
     found = [pc.match_substring_regex(column, r"[\r\n]") for column in table.columns]
     if not any(pc.any(mask).as_py() for mask in found):
         return
     rows = [pc.index(mask, True).as_py() for mask in found]
     row, place = min((row, place) for place, row in enumerate(rows) if row >= 0)
-    raise TableError(_open_quote(name, row, table.column(place)[row].as_py()))
+    raise TableError(_open_quote(name, first_row + row, table.column(place)[row].as_py()))
 
 
 def _open_quote(name: str, row: int, text: str) -> str:
@@ -260,42 +331,18 @@ def _open_quote(name: str, row: int, text: str) -> str:
     )
 
 
-def _read_numbers(texts: pa.ChunkedArray, decimal: str) -> pd.Series:
-    """Read text as numbers where it is; what is no number stays, for `rows` to name its row."""
-    unknown = pa.scalar(None, pa.string())
-    plain = pc.utf8_trim_whitespace(texts)
-    plain = pc.if_else(pc.is_in(plain, pa.array(BLANKS)), unknown, plain)
-    if decimal == ".":
-        with contextlib.suppress(pa.ArrowInvalid):  # the fast way, where all are numbers
-            return _as_floats(plain)
-    # With a decimal comma, a point may be a thousands sign: such a value is no number.
-    is_number = pc.fill_null(pc.match_substring_regex(plain, _NUMBER[decimal]), True)
-    plain = pc.replace_substring(pc.if_else(is_number, plain, unknown), decimal, ".")
-    numbers = _as_floats(pc.utf8_ltrim(plain, "+"))
-    wrong = ~is_number.to_numpy()
-    if not wrong.any():
-        return numbers
-    words: pd.Series = texts.to_pandas()
-    if numbers.isna().all():
-        return words
-    mixed = numbers.astype(object)
-    mixed[wrong] = words.astype(object)[wrong]
-    return mixed
-
-
-def _as_floats(texts: pa.ChunkedArray) -> pd.Series:
-    numbers: pd.Series = pc.cast(texts, pa.float64()).to_pandas()
-    return numbers
-
-
-def _refuse_decimal_comma(target: pd.Series, name: str, separator: str, names: list[str]) -> None:
+def decimal_comma(target: pd.Series) -> int | None:
+    """Find the first row of a target that looks like a number with a decimal comma."""
     if target.dtype.kind == "f":
-        return
+        return None
     rows = np.flatnonzero(target.astype(str).str.fullmatch(_COMMA_NUMBER).to_numpy(bool))
-    if rows.size:
-        row = int(rows[0])
-        raise TableError(
-            f"{name} has {_columns_found(separator, names)}, and {target.name!r} is "
-            f"{target.iloc[row]!r} in {row_name(row)}; if the comma is the decimal sign, give "
-            "decimal ',', if it parts thousands, remove it."
-        )
+    return int(rows[0]) if rows.size else None
+
+
+def comma_problem(column: object, value: object, row: int, name: str, layout: CsvLayout) -> str:
+    """Say what a comma in a number may be."""
+    found = _columns_found(layout.separator, list(layout.names))
+    return (
+        f"{name} has {found}, and {column!r} is {value!r} in {row_name(row)}; if the comma is the "
+        "decimal sign, give decimal ',', if it parts thousands, remove it."
+    )

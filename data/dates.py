@@ -1,18 +1,166 @@
 """Dates written as 05/03/2024: read by a given format, or where only one reading fits them all."""
 
 import re
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Int64
 
 from foretell.data.errors import TableError
-from foretell.data.values import row_name, shown
+from foretell.data.file_rows import row_of
+from foretell.data.values import shown
 
+_UNITS = ("s", "ms", "us", "ns")
+_NAMED = 5
 _DAY_AND_MONTH = re.compile(
     r"\d{1,2}(?P<separator>[/.-])\d{1,2}(?P=separator)\d{4}"
     r"(?P<time>[T ]\d{1,2}:\d{2}(?P<seconds>:\d{2})?)?"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class DateReading:
+    """How a text column of dates is read; any part of it alike.
+
+    Attributes:
+        date_format: A strptime format.
+        unit: Resolution of the whole column: "s", "us", ...
+    """
+
+    date_format: str
+    unit: str
+
+    def read(self, column: pd.Series) -> pd.Series:
+        """Read a part of the column, of any type but dates."""
+        codes, texts = _distinct(column)
+        dates = _parse(texts, self.date_format)
+        blank = pd.DatetimeIndex([pd.NaT]).tz_localize(dates.tz)
+        with_blank = dates.append(blank).as_unit(self.unit)
+        return pd.Series(with_blank[codes], index=column.index, name=column.name)
+
+
+class DateJudge:
+    """Tells how a time column is read, from all its parts, one after the other.
+
+    Args:
+        date_format: A strptime format; None finds day-month-year or month-day-year, whichever alone
+            fits every value of the column.
+    """
+
+    def __init__(self, date_format: str | None) -> None:
+        self._given = date_format
+        self._name: object = None
+        self._units: set[str] = set()
+        self._misfits: list[str] = []
+        self._num_misfits = 0
+        self._shapes: set[tuple[str, str] | None] = set()
+        self._orders: tuple[_Order, _Order] | None = None
+        self._example = ""
+        self._is_same = True
+
+    def look(self, column: pd.Series) -> None:
+        """Look at one more part: text, or anything else, which is left as it is."""
+        self._name = column.name
+        if not self.may_hold(column):
+            return
+        codes, texts = _distinct(column)
+        if self._given is not None:
+            dates = _parse(texts, self._given)
+            self._note_unit(dates)
+            filled = np.array([bool(text) for text in texts], dtype=bool)
+            wrong = np.flatnonzero(np.asarray(dates.isna()) & filled)
+            self._note_misfits(column, codes, wrong)
+            return
+        filled_texts = [text for text in texts if text]
+        if filled_texts and None not in self._shapes and len(self._shapes) <= 1:
+            self._look_for_order(filled_texts)
+
+    def settle(self) -> DateReading | None:
+        """Tell how the column is read; None leaves it as it is.
+
+        Raises:
+            TableError: A value doesn't fit the format given, or both orders fit, or none does.
+        """
+        unit = max(self._units, key=_UNITS.index, default=_UNITS[0])
+        if self._given is not None:
+            if self._misfits:
+                raise TableError(self._misfit_problem())
+            return DateReading(self._given, unit)
+        if self._orders is None or len(self._shapes) != 1 or None in self._shapes:
+            return None
+        example = f"time column {self._name!r} holds dates such as {self._example!r}"
+        formats = [order.date_format for order in self._orders]
+        fitting = [order.date_format for order in self._orders if order.fits]
+        if not fitting:
+            raise TableError(
+                f"{example}, and neither {formats[0]!r} nor {formats[1]!r} fits them all; write "
+                "ISO dates such as 2024-03-05."
+            )
+        if len(fitting) == 2 and not self._is_same:
+            raise TableError(
+                f"{example}, which may be day first or month first; give the date format, "
+                f"{formats[0]!r} or {formats[1]!r}."
+            )
+        return DateReading(fitting[0], unit)
+
+    def may_hold(self, column: pd.Series) -> bool:
+        """Whether a column may hold dates that are to be read."""
+        if self._given is not None and column.dtype.kind in "iu":  # 20240305, from Parquet
+            return True
+        return isinstance(column.dtype, pd.StringDtype) or column.dtype.kind == "O"
+
+    def _note_unit(self, dates: pd.DatetimeIndex) -> None:
+        if dates.notna().any():
+            self._units.add(dates.unit)
+
+    def _note_misfits(
+        self,
+        column: pd.Series,
+        codes: Int64[np.ndarray, " N"],
+        wrong: Int64[np.ndarray, " k"],
+    ) -> None:
+        if not wrong.size:
+            return
+        rows = np.flatnonzero(np.isin(codes, wrong))
+        self._num_misfits += rows.size
+        for row in rows[: _NAMED - len(self._misfits)].tolist():
+            self._misfits.append(f"{shown(column.iloc[row])} in {row_of(column, row)}")
+
+    def _misfit_problem(self) -> str:
+        more = self._num_misfits - len(self._misfits)
+        named = ", ".join(self._misfits) + (f" and {more} more" if more else "")
+        return (
+            f"time column {self._name!r} holds {named}, which the date format {self._given!r} "
+            "doesn't fit; correct the dates or the format."
+        )
+
+    def _look_for_order(self, texts: list[str]) -> None:
+        matches = [_DAY_AND_MONTH.fullmatch(text) for text in texts]
+        self._shapes |= {match and (match["separator"], _time_format(match)) for match in matches}
+        shape = next(iter(self._shapes))
+        if len(self._shapes) > 1 or shape is None:
+            return
+        if self._orders is None:
+            self._example = texts[0]
+            separator, time = shape
+            day, month = (
+                _Order(separator.join(order) + time)
+                for order in (("%d", "%m", "%Y"), ("%m", "%d", "%Y"))
+            )
+            self._orders = day, month
+        readings = [_parse(texts, order.date_format) for order in self._orders]
+        for order, dates in zip(self._orders, readings, strict=True):
+            order.fits &= not dates.isna().any()
+            if order.fits:
+                self._note_unit(dates)
+        self._is_same &= readings[0].equals(readings[1])
+
+
+@dataclass(slots=True)
+class _Order:
+    date_format: str
+    fits: bool = True
 
 
 def read_dates(column: pd.Series, date_format: str | None) -> pd.Series:
@@ -26,27 +174,18 @@ def read_dates(column: pd.Series, date_format: str | None) -> pd.Series:
     Raises:
         TableError: A value doesn't fit `date_format`, or both orders fit, or none does.
     """
-    if date_format is not None and column.dtype.kind in "iu":  # 20240305, from Parquet
-        column = column.astype(str)
-    if not (isinstance(column.dtype, pd.StringDtype) or column.dtype.kind == "O"):
+    judge = DateJudge(date_format)
+    if not judge.may_hold(column):
         return column
-    codes, distinct = pd.factorize(column)
-    texts = [str(text).strip() for text in distinct]
-    filled = [text for text in texts if text]
-    if date_format is not None:
-        dates = _parse(texts, date_format)
-        wrong = np.flatnonzero(np.asarray(dates.isna()) & np.array([bool(text) for text in texts]))
-        if wrong.size:
-            raise TableError(_misfits(column, codes, wrong, date_format))
-    else:
-        matches = [_DAY_AND_MONTH.fullmatch(text) for text in filled]
-        shapes = {match and (match["separator"], _time_format(match)) for match in matches}
-        if None in shapes or len(shapes) != 1:
-            return column
-        separator, time = shapes.pop() or ("", "")
-        dates = _only_reading(column, texts, separator, time)
-    blank = pd.DatetimeIndex([pd.NaT]).tz_localize(dates.tz)
-    return pd.Series(dates.append(blank)[codes], name=column.name)
+    judge.look(column)
+    reading = judge.settle()
+    return column if reading is None else reading.read(column)
+
+
+def _distinct(column: pd.Series) -> tuple[Int64[np.ndarray, " N"], list[str]]:
+    """Number the distinct texts of a column; a missing one has the number -1."""
+    codes, distinct = pd.factorize(column.astype(str) if column.dtype.kind in "iu" else column)
+    return codes.astype(np.int64), [str(text).strip() for text in distinct]
 
 
 def date_format_problems(date_format: str) -> list[str]:
@@ -66,27 +205,6 @@ def _time_format(match: re.Match[str]) -> str:
     return match["time"][0] + ("%H:%M:%S" if match["seconds"] else "%H:%M")
 
 
-def _only_reading(
-    column: pd.Series, texts: list[str], separator: str, time: str
-) -> pd.DatetimeIndex:
-    filled = np.array([bool(text) for text in texts])
-    formats = [separator.join(order) + time for order in (("%d", "%m", "%Y"), ("%m", "%d", "%Y"))]
-    readings = [_parse(texts, form) for form in formats]
-    fitting = [dates for dates in readings if not dates[filled].isna().any()]
-    example = next(text for text in texts if text)
-    if not fitting:
-        raise TableError(
-            f"time column {column.name!r} holds dates such as {example!r}, and neither "
-            f"{formats[0]!r} nor {formats[1]!r} fits them all; write ISO dates such as 2024-03-05."
-        )
-    if len(fitting) == 2 and not fitting[0].equals(fitting[1]):
-        raise TableError(
-            f"time column {column.name!r} holds dates such as {example!r}, which may be day first "
-            f"or month first; give the date format, {formats[0]!r} or {formats[1]!r}."
-        )
-    return fitting[0]
-
-
 def _parse(texts: list[str], date_format: str) -> pd.DatetimeIndex:
     try:
         dates = pd.to_datetime(
@@ -100,18 +218,3 @@ def _parse(texts: list[str], date_format: str) -> pd.DatetimeIndex:
             f"date format {date_format!r} can't be used ({error}); write one such as '%d/%m/%Y'."
         ) from error
     return pd.DatetimeIndex(dates)[:-1]
-
-
-def _misfits(
-    column: pd.Series,
-    codes: Int64[np.ndarray, " N"],
-    wrong: Int64[np.ndarray, " k"],
-    date_format: str,
-) -> str:
-    rows = np.flatnonzero(np.isin(codes, wrong))
-    named = ", ".join(f"{shown(column.iloc[row])} in {row_name(row)}" for row in rows[:5].tolist())
-    more = f" and {rows.size - 5} more" if rows.size > 5 else ""
-    return (
-        f"time column {column.name!r} holds {named}{more}, which the date format {date_format!r} "
-        "doesn't fit; correct the dates or the format."
-    )

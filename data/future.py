@@ -16,6 +16,7 @@ from foretell.data.errors import TableError
 from foretell.data.grid import Refused, SortedRows, by_frequency, listed, ranges
 from foretell.data.ids import id_at
 from foretell.data.panel import Rows
+from foretell.data.zones import StampKind
 
 _NAMED = 50
 # How a refusal begins whose cause stands there.
@@ -109,25 +110,44 @@ def match_future(
             f"the model needs {', '.join(map(repr, names))} over the horizon; give a table of these"
             " with ids and stamps (future)."
         )
-    if future.stamp_kind != rows.stamp_kind:
-        raise TableError(
-            f"the stamps of the future table are {future.stamp_kind}, those of the history are "
-            f"{rows.stamp_kind}; write both alike."
-        )
+    check_kinds(rows.stamp_kind, future.stamp_kind)
     series = np.asarray(rows.ids.get_indexer(future.ids), dtype=np.int64)
     refused = {refusal.unique_id for refusal in rows.refusals}
     unknown = [id_at(future.ids, place) for place in np.flatnonzero(series < 0).tolist()]
     unknown = [unique_id for unique_id in unknown if unique_id not in refused]
     if unknown and len(unknown) == len(series) and len(rows.ids):
-        raise TableError(
-            f"the future table has none of the history's ids: it has {unknown[0]!r}, the history "
-            f"{id_at(rows.ids, 0)!r}; write ids alike, of one type."
-        )
+        raise TableError(all_unknown(unknown[0], id_at(rows.ids, 0)))
     owner = np.repeat(series, np.diff(future.indptr))
     if not unknown:
         return owner, ()
+    return owner, (some_unknown(unknown),)
+
+
+def check_kinds(history: StampKind, future: StampKind) -> None:
+    """Refuse a future table whose stamps are of another kind than those of the history.
+
+    Raises:
+        TableError: They are.
+    """
+    if future != history:
+        raise TableError(
+            f"the stamps of the future table are {future}, those of the history are {history}; "
+            "write both alike."
+        )
+
+
+def all_unknown(theirs: object, ours: object) -> str:
+    """Say that no id of the future table is one of the history, with an example of each."""
+    return (
+        f"the future table has none of the history's ids: it has {theirs!r}, the history {ours!r}; "
+        "write ids alike, of one type."
+    )
+
+
+def some_unknown(unknown: Sequence[object]) -> str:
+    """Name the ids of the future table that the history hasn't."""
     named = listed(unknown, str, _NAMED)
-    return owner, (f"the future table has rows of unknown ids, which are not used: {named}.",)
+    return f"the future table has rows of unknown ids, which are not used: {named}."
 
 
 def _steps(

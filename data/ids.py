@@ -5,9 +5,9 @@ import pandas as pd
 from jaxtyping import Int64
 
 from foretell.data.errors import TableError
-from foretell.data.values import row_name
+from foretell.data.file_rows import row_of
 
-_NAMED = 5
+MOST_NAMED = 5
 
 
 def read_ids(column: pd.Series) -> tuple[Int64[np.ndarray, " N"], pd.Index]:
@@ -34,13 +34,18 @@ def read_ids(column: pd.Series) -> tuple[Int64[np.ndarray, " N"], pd.Index]:
     blank = np.array([isinstance(name, str) and not name.strip() for name in ids] + [True])
     missing = np.flatnonzero(blank[codes])  # a missing value has the code -1
     if missing.size:
-        rows = ", ".join(row_name(row) for row in missing[:_NAMED].tolist())
-        more = f" and {missing.size - _NAMED} more rows" if missing.size > _NAMED else ""
-        raise TableError(
-            f"id column {column.name!r} is blank in {rows}{more}; these rows may belong to any "
-            "series. Give each row its id."
-        )
+        rows = [row_of(column, row) for row in missing[:MOST_NAMED].tolist()]
+        raise TableError(blank_ids(column.name, rows, missing.size))
     return codes.astype(np.int64), ids
+
+
+def blank_ids(column: object, rows: list[str], count: int) -> str:
+    """Say that rows have no id, naming the first `MOST_NAMED` of them."""
+    more = f" and {count - MOST_NAMED} more rows" if count > MOST_NAMED else ""
+    return (
+        f"id column {column!r} is blank in {', '.join(rows)}{more}; these rows may belong to any "
+        "series. Give each row its id."
+    )
 
 
 def id_at(ids: pd.Index, place: int) -> object:

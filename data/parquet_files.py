@@ -22,25 +22,63 @@ def read_parquet(path: Path) -> pd.DataFrame:
         with pq.ParquetFile(path) as file:
             _refuse_twice(file.schema_arrow.names, path)
             return _to_pandas(file.read(), path)
-    files = sorted(path.rglob("*.parquet"))
+    dataset = open_dataset(find_parquet(path), path)
+    return _to_pandas(dataset.to_table(), path)
+
+
+def find_parquet(path: Path) -> list[Path]:
+    """List a Parquet file, or those of a folder and all folders in it, in order of their names.
+
+    As other tools do, what is named `.x` or `_x` is left aside: their own notes, half-written files
+    and copies. `_x=1` is a column.
+
+    Raises:
+        TableError: The folder holds none.
+    """
+    if not path.is_dir():
+        return [path]
+    found = sorted(path.rglob("*.parquet"))
+    files = [file for file in found if not any(map(_is_hidden, file.relative_to(path).parts))]
     if not files:
         raise TableError(f"folder {path} holds no .parquet files; give a file or another folder.")
-    folders = {part for file in files for part in file.relative_to(path).parts[:-1]}
+    return files
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
+def open_dataset(files: list[Path], path: Path, schema: pa.Schema | None = None) -> pads.Dataset:
+    """Open Parquet files as one table; folders named key=value become text columns.
+
+    Args:
+        files: The files.
+        path: The one file, or the folder that holds them all.
+        schema: Of the whole table; None takes that of the first file.
+
+    Raises:
+        TableError: Columns have the same name.
+    """
+    base = path if path.is_dir() else path.parent
+    folders = set()
+    if path.is_dir():
+        folders = {part for file in files for part in file.relative_to(path).parts[:-1]}
     keys = sorted({part.split("=", 1)[0] for part in folders if "=" in part})
     # Typed as text, or 007 would be read as 7.
     partitioning = pads.partitioning(pa.schema([(key, pa.string()) for key in keys]), flavor="hive")
     try:
-        dataset = pads.dataset(
+        return pads.dataset(
             [str(file) for file in files],
-            format="parquet",
+            schema=schema,
+            # Whole row groups may be larger than memory.
+            format=pads.ParquetFileFormat(pre_buffer=False, use_buffered_stream=True),
             partitioning=partitioning if keys else None,
-            partition_base_dir=str(path),
+            partition_base_dir=str(base),
         )
     except pa.ArrowInvalid:
         for file in files:
             _refuse_twice(pq.read_schema(file).names, file)
         raise
-    return _to_pandas(dataset.to_table(), path)
 
 
 def _refuse_twice(names: list[str], path: Path) -> None:
@@ -52,15 +90,31 @@ def _refuse_twice(names: list[str], path: Path) -> None:
 
 
 def _to_pandas(table: pa.Table, path: Path) -> pd.DataFrame:
-    for column in table.schema:
+    check_zones(table.schema, str(path))
+    # Damage that the format has no sum for would be found much later, as text that is none.
+    table.validate(full=True)
+    return plain_frame(table)
+
+
+def check_zones(schema: pa.Schema, name: str) -> None:
+    """Refuse columns with a time zone that is none.
+
+    Raises:
+        TableError: There is one.
+    """
+    for column in schema:
         if pa.types.is_timestamp(column.type) and column.type.tz:
             try:
                 check_zone(column.type.tz)
             except TableError as error:
-                raise TableError(f"column {column.name!r} of {path}: {error}") from error
-    # Damage that the format has no sum for would be found much later, as text that is none.
-    table.validate(full=True)
-    # What pandas stored beside the columns is not needed: an index comes back as the column it was.
+                raise TableError(f"column {column.name!r} of {name}: {error}") from error
+
+
+def plain_frame(table: pa.Table) -> pd.DataFrame:
+    """Turn a table into a DataFrame of the same columns, whatever pandas stored beside them.
+
+    That is not needed: an index comes back as the column it was.
+    """
     plain = table.replace_schema_metadata(None)
     frame: pd.DataFrame = plain.to_pandas(date_as_object=False, ignore_metadata=True)
     return frame

@@ -5,7 +5,10 @@ Types are judged where all tables pass, in `foretell.data.rows`.
 """
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO, Literal
 
 import pandas as pd
 import pyarrow as pa
@@ -38,41 +41,82 @@ def read_table(
             or dates are ambiguous.
     """
     csv, columns = csv or CsvFormat(), columns or Columns()
-    name = "standard input" if str(path) == "-" else str(path)
-    try:
-        table = _read(path, name, csv, columns)
-    except TableError:
-        raise
-    except (pa.ArrowException, OSError, EOFError, ValueError) as error:  # text that is none, too
-        raise TableError(f"{name} can't be read: {_reason(error)}.") from error
+    with errors_told(name_of(path)):
+        table = _read(path, csv, columns)
     if table.empty:
-        raise TableError(f"{name} has a header but no rows; give each series at least one.")
+        raise TableError(no_rows(name_of(path)))
     if columns.ds in table.columns:
         table[columns.ds] = read_dates(table[columns.ds], csv.date_format)
     return table
 
 
-def _read(path: str | Path, name: str, csv: CsvFormat, columns: Columns) -> pd.DataFrame:
+def name_of(path: str | Path) -> str:
+    """Name an input for messages."""
+    return "standard input" if str(path) == "-" else str(path)
+
+
+def no_rows(name: str) -> str:
+    """Say that a table has no rows."""
+    return f"{name} has a header but no rows; give each series at least one."
+
+
+@contextmanager
+def errors_told(name: str) -> Iterator[None]:
+    """Turn what libraries and the system raise about a file into a `TableError`."""
+    try:
+        yield
+    except TableError:
+        raise
+    except (pa.ArrowException, OSError, EOFError, ValueError) as error:  # text that is none, too
+        raise TableError(f"{name} can't be read: {_reason(error)}.") from error
+
+
+Kind = Literal["stream", "csv", "gzip", "parquet"]
+
+
+def kind_of(path: str | Path) -> Kind:
+    """Tell what an input is: CSV that can be read but once, CSV, gzipped CSV, or Parquet.
+
+    Raises:
+        TableError: There is none, or it is something else.
+    """
     if str(path) == "-":
         if sys.stdin is None:
             raise TableError("standard input is closed; leave it open, or give a file.")
-        content = sys.stdin.buffer.read()
-        return read_csv(lambda: pa.BufferReader(content), name, csv, columns)
+        return "stream"
     path = Path(path)
     if not path.exists():
-        raise TableError(f"there is no file {name}; check the path.")
+        raise TableError(f"there is no file {path}; check the path.")
     if path.is_dir():
-        return read_parquet(path)
+        return "parquet"
     if not path.is_file():  # a pipe gives its bytes once
-        content = path.read_bytes()
-        return read_csv(lambda: pa.BufferReader(content), name, csv, columns)
+        return "stream"
     with path.open("rb") as file:
         start = file.read(8)
     if start.startswith(b"PAR1"):
-        return read_parquet(path)
+        return "parquet"
     if start.startswith(b"PK\x03\x04"):
-        raise TableError(f"{name} is a zip or spreadsheet file; save the table as CSV or Parquet.")
-    compression = "gzip" if start.startswith(b"\x1f\x8b") else None
+        raise TableError(f"{path} is a zip or spreadsheet file; save the table as CSV or Parquet.")
+    return "gzip" if start.startswith(b"\x1f\x8b") else "csv"
+
+
+def open_bytes(path: str | Path, kind: Kind) -> BinaryIO | pa.NativeFile:
+    """Open CSV to read its bytes, unzipped."""
+    if str(path) == "-":
+        return sys.stdin.buffer
+    if kind == "gzip":
+        return pa.input_stream(str(path), compression="gzip")
+    return Path(path).open("rb")
+
+
+def _read(path: str | Path, csv: CsvFormat, columns: Columns) -> pd.DataFrame:
+    name, kind = name_of(path), kind_of(path)
+    if kind == "parquet":
+        return read_parquet(Path(path))
+    if kind == "stream":
+        content = open_bytes(path, kind).read()
+        return read_csv(lambda: pa.BufferReader(content), name, csv, columns)
+    compression = "gzip" if kind == "gzip" else None
     return read_csv(lambda: pa.input_stream(str(path), compression=compression), name, csv, columns)
 
 

@@ -14,6 +14,7 @@ import pandas as pd
 from jaxtyping import Float64, Int64
 
 from foretell.data.errors import Refusal, TableError
+from foretell.data.file_rows import settled_kind
 from foretell.data.ids import id_at, read_ids
 from foretell.data.options import Columns
 from foretell.data.panel import Rows
@@ -57,14 +58,15 @@ class _Table:
     def __init__(
         self, df: pd.DataFrame, columns: Columns, numeric: Sequence[str], static: Sequence[str]
     ) -> None:
-        _check_columns(df, [columns.unique_id, columns.ds, *numeric, *static])
+        check_columns(df, [columns.unique_id, columns.ds, *numeric, *static])
+        self.settled = settled_kind(df)
         self.problems: list[RowProblem] = []
         self.static_names = static
         self.row_count = len(df)
         errors: list[str] = []
-        with _noted(errors):
+        with noted(errors):
             self.codes, self.ids = read_ids(df[columns.unique_id])
-        with _noted(errors):
+        with noted(errors):
             self._read_stamps(df[columns.ds], columns.time_zone)
         self.numbers = self._read_numbers(df, numeric, errors)
         self.static = self._read_numbers(df, static, errors)
@@ -72,7 +74,7 @@ class _Table:
             raise TableError(errors)
 
     def _read_stamps(self, column: pd.Series, time_zone: str | None) -> None:
-        self.stamps: Stamps = read_stamps(column, time_zone)
+        self.stamps: Stamps = read_stamps(column, time_zone, settled=self.settled)
         self.problems += self.stamps.problems
 
     def _read_numbers(
@@ -80,8 +82,10 @@ class _Table:
     ) -> Float64[np.ndarray, "N C"]:
         table = np.empty((self.row_count, len(names)), order="F")
         for place, name in enumerate(names):
-            with _noted(errors):
-                table[:, place], problems = read_numbers(df[name])
+            with noted(errors):
+                table[:, place], problems = read_numbers(
+                    df[name], is_settled=self.settled is not None
+                )
                 self.problems += problems
         return table
 
@@ -157,7 +161,7 @@ class _Table:
 
 
 @contextmanager
-def _noted(errors: list[str]) -> Iterator[None]:
+def noted(errors: list[str]) -> Iterator[None]:
     """Note what is wrong with one column, and go on to the next."""
     try:
         yield
@@ -170,7 +174,14 @@ def _check_type(df: object) -> None:
         raise TableError(f"the table is a {type(df).__name__}; give a pandas DataFrame.")
 
 
-def _check_columns(df: pd.DataFrame, names: Sequence[object]) -> None:
+def check_columns(df: pd.DataFrame, names: Sequence[object]) -> None:
+    """Refuse a table that lacks columns, has several of one name, or has no rows.
+
+    A part of a table may be without rows: of the future table, where its series have none there.
+
+    Raises:
+        TableError: With all problems.
+    """
     there: list[object] = list(df.columns)
     problems = [_missing_column(df, name) for name in names if name not in there]
     problems += [
@@ -178,7 +189,7 @@ def _check_columns(df: pd.DataFrame, names: Sequence[object]) -> None:
         for name in names
         if there.count(name) > 1
     ]
-    if not problems and df.empty:
+    if not problems and df.empty and settled_kind(df) is None:
         problems = ["the table has no rows; give each series at least one."]
     if problems:
         raise TableError(problems)

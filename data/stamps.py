@@ -12,10 +12,10 @@ import pandas as pd
 from jaxtyping import Bool, Int64
 
 from foretell.data.errors import TableError
+from foretell.data.file_rows import row_of
 from foretell.data.values import (
     RowProblem,
     cell,
-    row_name,
     shown,
     without_categories,
     without_signals,
@@ -23,16 +23,16 @@ from foretell.data.values import (
 from foretell.data.zones import DAY_NS, StampKind, check_zone
 
 # Years and months in full, with - or /, and as much of the time and offset as there is.
-_ISO = re.compile(
+ISO = re.compile(
     r"\d{4}([-/])\d{1,2}(\1\d{1,2}([T ]\d{2}(:?\d{2}(:?\d{2}(\.\d{1,9})?)?)?\s*"
     r"(?P<offset>Z|[+-]\d{2}(:?\d{2})?)?)?)?"
 )
-_WHOLE = re.compile(r"[+-]?\d+")
+WHOLE = re.compile(r"[+-]?\d+")
 _UNIT_NS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 # Two days are kept free at both ends, so that the local clock of any zone can be written too.
 _LAST_NS = 2**63 - 1 - 2 * DAY_NS
 # Differences of steps must not overflow.
-_LAST_STEP = 2**61
+LAST_STEP = 2**61
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +52,23 @@ class Stamps:
     problems: list[RowProblem] = field(default_factory=list)
 
 
-def read_stamps(column: pd.Series, time_zone: str | None = None) -> Stamps:
+def read_stamps(
+    column: pd.Series, time_zone: str | None = None, *, settled: StampKind | None = None
+) -> Stamps:
     """Read a column of dates and times, periods (their start), ISO 8601 text, or integer steps.
 
     Args:
         column: The column.
         time_zone: Zone of the local clock; None keeps the column's own, and UTC for text with
             offsets.
+        settled: What the whole column holds that this is a part of; None for a whole column.
 
     Raises:
         TableError: The column's type or text can't be understood, stamps with and without offset
             are mixed, or `time_zone` is given for stamps without zone or offset.
     """
-    stamps = _read(_plain(column), None if time_zone is None else check_zone(time_zone))
+    zone = None if time_zone is None else check_zone(time_zone)
+    stamps = _read(_plain(column), zone, settled)
     if time_zone is not None and stamps.kind != "zoned":
         what = "integers" if stamps.kind == "integer" else "stamps without zone or offset"
         raise TableError(
@@ -80,9 +84,11 @@ def _plain(column: pd.Series) -> pd.Series:
     dtype = column.dtype
     if isinstance(dtype, pd.ArrowDtype):
         arrow = column.array.__arrow_array__()
-        return _plain(pd.Series(arrow.to_pandas(date_as_object=False), name=column.name))
+        plain = arrow.to_pandas(date_as_object=False)
+        return _plain(pd.Series(plain.array, index=column.index, name=column.name))
     if isinstance(dtype, pd.PeriodDtype):
-        return pd.Series(pd.PeriodIndex(column).start_time, name=column.name)
+        starts = pd.PeriodIndex(column).start_time
+        return pd.Series(starts, index=column.index, name=column.name)
     if dtype.kind == "O" and not isinstance(dtype, pd.StringDtype):
         return _plain_objects(column)
     return column
@@ -92,11 +98,12 @@ def _plain_objects(column: pd.Series) -> pd.Series:
     kind = pd.api.types.infer_dtype(column, skipna=True)
     present = column.dropna()
     if kind == "empty":
-        return pd.Series(pd.DatetimeIndex([pd.NaT] * len(column)), name=column.name)
+        blank = pd.DatetimeIndex([pd.NaT] * len(column))
+        return pd.Series(blank, index=column.index, name=column.name)
     if kind == "string":
         return column
     if kind == "integer":
-        too_far = np.flatnonzero([abs(step) > _LAST_STEP for step in column.fillna(0)])
+        too_far = np.flatnonzero([abs(step) > LAST_STEP for step in column.fillna(0)])
         if too_far.size:
             raise TableError(_no_step(column, int(too_far[0])))
         return column.astype("Int64")
@@ -112,20 +119,20 @@ def _plain_objects(column: pd.Series) -> pd.Series:
     names = {str(zone) for zone in zones}
     if None not in zones and len(names) == 1:
         dates = dates.tz_convert(check_zone(names.pop()))
-    return pd.Series(dates, name=column.name)
+    return pd.Series(dates, index=column.index, name=column.name)
 
 
 _WANTED = "it must hold dates, ISO text, or integer steps alone."
 
 
-def _read(column: pd.Series, time_zone: str | None) -> Stamps:
+def _read(column: pd.Series, time_zone: str | None, settled: StampKind | None) -> Stamps:
     dtype = column.dtype
     if isinstance(dtype, pd.DatetimeTZDtype) or dtype.kind == "M":
         return _read_dates(column, time_zone)
     if isinstance(dtype, pd.StringDtype) or dtype.kind == "O":
-        return _read_text(column, time_zone)
+        return _read_text(column, time_zone, settled)
     if dtype.kind in "iuf":
-        return _read_whole(column)
+        return _read_whole(column, settled)
     raise TableError(f"time column {column.name!r} holds the type {dtype}; {_WANTED}")
 
 
@@ -149,24 +156,25 @@ def _nanoseconds(
     return np.where(blank | beyond, 0, ticks) * factor, beyond
 
 
-def _read_whole(column: pd.Series) -> Stamps:
+def _read_whole(column: pd.Series, settled: StampKind | None) -> Stamps:
     blank = column.isna().to_numpy()
     if blank.any() or column.dtype.kind == "f":
         values = column.to_numpy(dtype=np.float64, na_value=0)
         broken = np.flatnonzero((np.abs(values) > 2.0**53) | (values != np.floor(values)))
     else:
         values = column.to_numpy(np.uint64 if column.dtype.kind == "u" else np.int64)
-        broken = np.flatnonzero((values > _LAST_STEP) | (values < -_LAST_STEP))
+        broken = np.flatnonzero((values > LAST_STEP) | (values < -LAST_STEP))
     if broken.size:
         raise TableError(_no_step(column, int(broken[0])))
     steps = values.astype(np.int64)
-    _refuse_dates_as_integers(column, steps[~blank])
+    if settled is None:
+        _refuse_dates_as_integers(column, steps[~blank])
     return Stamps(steps, "integer", None, _row_problems(column, blank))
 
 
 def _no_step(column: pd.Series, row: int) -> str:
     return (
-        f"time column {column.name!r} holds {shown(column.iloc[row])} in {row_name(row)}; "
+        f"time column {column.name!r} holds {shown(column.iloc[row])} in {row_of(column, row)}; "
         "steps must be whole numbers within ±2**61 (±2**53 beside blanks)."
     )
 
@@ -188,21 +196,21 @@ def _refuse_dates_as_integers(column: pd.Series, steps: Int64[np.ndarray, " m"])
     )
 
 
-def _read_text(column: pd.Series, time_zone: str | None) -> Stamps:
+def _read_text(column: pd.Series, time_zone: str | None, settled: StampKind | None) -> Stamps:
     # Few texts are distinct in a long table: each is read once. A last one stands for missing.
     codes, distinct = pd.factorize(column)
     texts = [*(str(text).strip() for text in distinct), ""]
     filled = [text for text in texts if text]
-    no_step = [text for text in filled if not _WHOLE.fullmatch(text)]
-    if filled and not no_step:
+    no_step = [text for text in filled if not WHOLE.fullmatch(text)]
+    if settled == "integer" or (settled is None and filled and not no_step):
         # Python reads no integers of thousands of digits.
-        far = np.array([len(text) > 20 or abs(int(text or 0)) > _LAST_STEP for text in texts])
+        far = np.array([len(text) > 20 or abs(int(text or 0)) > LAST_STEP for text in texts])
         if far.any():
             raise TableError(_no_step(column, int(np.argmax(far[codes]))))
         whole = pd.array([int(text) if text else None for text in texts], "Int64")
-        return _read_whole(pd.Series(whole[codes], name=column.name))
-    matches = [_ISO.fullmatch(text) for text in texts]
-    if filled and not any(matches):
+        return _read_whole(pd.Series(whole[codes], column.index, name=column.name), settled)
+    matches = [ISO.fullmatch(text) for text in texts]
+    if settled is None and filled and not any(matches):
         raise TableError(
             f"time column {column.name!r} holds {shown(no_step[0])}, which is no ISO date such as "
             "2024-03-05 or 2024-03-05T13:00; give the date format, such as '%d/%m/%Y' (or convert "
@@ -211,7 +219,7 @@ def _read_text(column: pd.Series, time_zone: str | None) -> Stamps:
     offsets = {match["offset"] is not None for match in matches if match}
     if len(offsets) == 2:
         raise TableError(_mixed_offsets(column))
-    is_zoned = offsets == {True}
+    is_zoned = offsets == {True} if settled is None else settled == "zoned"
     pairs = list(zip(texts, matches, strict=True))
     iso = np.array([text if match else "" for text, match in pairs], dtype=object)
     dates = pd.to_datetime(pd.Series(iso), format="ISO8601", errors="coerce", utc=is_zoned)
@@ -240,7 +248,7 @@ def _row_problems(
     wrong: Bool[np.ndarray, " N"] | None = None,
 ) -> list[RowProblem]:
     def describe_blank(row: int) -> str:
-        return f"{column.name!r} is blank in {row_name(row)}; every row needs a stamp."
+        return f"{column.name!r} is blank in {row_of(column, row)}; every row needs a stamp."
 
     def describe_beyond(row: int) -> str:
         return f"{cell(column, row)}; stamps must lie between 1678 and 2261."

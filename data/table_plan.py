@@ -1,24 +1,36 @@
 """A table cut into chunks of whole series, so that it may be larger than memory.
 
-`plan_table` looks at the whole input once; `TablePlan.read` then reads any chunk alone, in any
-order, by any thread, process or machine that sees the files.
+`plan_table` goes through the whole input once and settles what depends on all of it: how dates are
+read, which columns are numbers, which series there are and where their rows stand. `TablePlan.read`
+then reads any chunk alone, in any order, by any thread, process or machine that sees the files. All
+chunks together are the table that `read_table` reads.
 """
 
-import hashlib
-import itertools
-import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+from jaxtyping import Int64
 
 from foretell.data.csv_files import CsvFormat
-from foretell.data.ids import read_ids
+from foretell.data.errors import TableError
+from foretell.data.future import all_unknown, check_kinds, some_unknown
+from foretell.data.ids import id_at
 from foretell.data.options import Columns
-from foretell.data.reading import read_table
+from foretell.data.reading import errors_told, name_of
+from foretell.data.rows import check_columns
+from foretell.data.seen_files import digest_of
+from foretell.data.series_order import Series, find_ids
+from foretell.data.table_look import TableForm, TableLook
+from foretell.data.table_parts import TableParts, parts_of
+from foretell.data.table_sources import open_source
 
+# Some 30 MB as a DataFrame, and with 200 steps a series 1,300 series: many times what a model takes
+# at once, while a few chunks in flight stay far below a gigabyte.
 MOST_ROWS = 1 << 18
 
 
@@ -62,9 +74,9 @@ class TablePlan:
     Attributes:
         num_rows: Rows of history.
         num_series: Series.
-        is_partitioned: Whether the rows of a series stood apart and were sorted into files.
+        is_partitioned: Whether rows of a series stood apart and had to be sorted into files.
         partition_bytes: Size of these files.
-        fingerprint: SHA-256 over the bytes of all input.
+        fingerprint: SHA-256 over all input; another input has another.
         chunks: In order of first appearance of their series.
         warnings: What of the input is not used, a sentence each.
     """
@@ -76,7 +88,8 @@ class TablePlan:
     fingerprint: str
     chunks: tuple[ChunkRef, ...]
     warnings: tuple[str, ...]
-    _work: Path
+    _history: TableParts
+    _future: TableParts | None
 
     def read(self, number: int) -> TableChunk:
         """Read one chunk.
@@ -84,7 +97,14 @@ class TablePlan:
         Raises:
             TableError: The input has changed, has vanished, or can't be read.
         """
-        table, future = pickle.loads((self._work / f"chunk{number}").read_bytes())
+        with errors_told(self._history.name):
+            table = self._history.read(number)
+        future = None
+        if self._future is not None:
+            with errors_told(self._future.name):
+                future = self._future.read(number)
+            ids = self._history.id_column
+            future = future[future[ids].isin(table[ids].unique())]
         return TableChunk(table, future, self.chunks[number].first_series)
 
 
@@ -98,42 +118,133 @@ def plan_table(
     most_rows: int = MOST_ROWS,
     tell: Callable[[str], None] | None = None,
 ) -> TablePlan:
-    """Look at a table as a whole, and cut it into chunks of whole series.
+    """Go through a table once, and cut it into chunks of whole series.
 
     Args:
         data: Path of the table; "-" is CSV on standard input.
         future: Path of the table of known-future covariates, if there is one.
         csv: How CSV files are written.
         columns: Names of the columns; no others are read.
-        work: Folder for what must be kept on disk.
+        work: Folder for copies of what gives its bytes only once, and for sorted rows; made where
+            it is needed.
         most_rows: Rows of a chunk, unless one series has more.
-        tell: Is told what takes long.
+        tell: Is told of copies and sorting, and what they cost.
 
     Raises:
-        TableError: As `read_table`.
+        TableError: What `read_table` and `read_rows` raise for the whole table.
     """
-    table = read_table(data, csv=csv, columns=columns)
-    ahead = None if future is None else read_table(future, csv=csv, columns=columns)
-    codes, ids = read_ids(table[columns.unique_id])
-    counts = np.bincount(codes)
-    starts, total = [0], 0
-    for place, count in enumerate(counts.tolist()):
-        if total and total + count > most_rows:
-            starts.append(place)
-            total = 0
-        total += count
-    work.mkdir(parents=True, exist_ok=True)
-    refs = []
-    for number, (first, end) in enumerate(itertools.pairwise([*starts, len(counts)])):
-        rows = np.flatnonzero((codes >= first) & (codes < end))
-        rows = rows[np.argsort(codes[rows], kind="stable")]
-        own = None
+    planner = _Planner(csv, columns, Path(work).absolute(), most_rows, tell or (lambda _: None))
+    return planner.plan(data, future)
+
+
+@dataclass(frozen=True, slots=True)
+class _Planner:
+    csv: CsvFormat
+    columns: Columns
+    work: Path
+    most_rows: int
+    tell: Callable[[str], None]
+
+    def plan(self, data: str | Path, future: str | Path | None) -> TablePlan:
+        columns = self.columns
+        covariates = (*columns.future_covariates, *columns.past_covariates)
+        history = self._open(data, "data", (columns.y, *covariates, *columns.static))
+        ahead = None
+        if future is not None:
+            ahead = self._open(future, "future", columns.future_covariates)
+        for look in (history, ahead):
+            if look is not None:
+                with errors_told(look.source.name):
+                    look.run()
+        series, form = history.settle()
+        starts = _cut(series.counts, self.most_rows)
+        chunk_of = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        parts = self._parts(history, form, series, chunk_of, "data")
+        future_parts, warnings = None, ()
         if ahead is not None:
-            own = ahead[ahead[columns.unique_id].isin(ids[first:end])]
-        (work / f"chunk{number}").write_bytes(pickle.dumps((table.iloc[rows], own)))
-        refs.append(ChunkRef(number, first, end - first, len(rows)))
-    digest = hashlib.sha256()
-    for path in (data, future):
-        if path is not None and Path(path).is_file():
-            digest.update(Path(path).read_bytes())
-    return TablePlan(len(table), len(counts), False, 0, digest.hexdigest(), tuple(refs), (), work)
+            future_series, future_form = ahead.settle()
+            places = find_ids(future_series.ids, series.ids)
+            if columns.future_covariates:
+                check_kinds(form.kind, future_form.kind)
+                warnings = _unknown_ids(future_series.ids, places, series.ids)
+            future_chunk_of = np.where(places < 0, -1, chunk_of[places])
+            future_parts = self._parts(ahead, future_form, future_series, future_chunk_of, "future")
+        sizes = [one.files_bytes for one in (parts, future_parts) if one is not None]
+        bounds = np.concatenate([[0], np.cumsum(series.counts)])[starts].tolist()
+        return TablePlan(
+            num_rows=history.num_rows,
+            num_series=len(series.counts),
+            is_partitioned=any(size is not None for size in sizes),
+            partition_bytes=sum(size or 0 for size in sizes),
+            fingerprint=digest_of(
+                [look.source.sha256 for look in (history, ahead) if look is not None]
+            ),
+            chunks=tuple(
+                ChunkRef(number, first, end - first, bounds[number + 1] - bounds[number])
+                for number, (first, end) in enumerate(pairwise(starts.tolist()))
+            ),
+            warnings=warnings,
+            _history=parts,
+            _future=future_parts,
+        )
+
+    def _open(self, path: str | Path, role: str, numeric: tuple[str, ...]) -> TableLook:
+        wanted = (self.columns.unique_id, self.columns.ds, *numeric)
+        with errors_told(name_of(path)):
+            source = open_source(
+                path,
+                wanted,
+                csv=self.csv,
+                columns=self.columns,
+                copy=self.work / f"{role}.csv",
+                tell=self.tell,
+            )
+        # A column that is missing is told before hours of reading.
+        check_columns(pd.DataFrame(columns=list(source.names), index=[0]), wanted)
+        return TableLook(source, self.csv, self.columns, numeric)
+
+    def _parts(
+        self,
+        look: TableLook,
+        form: TableForm,
+        series: Series,
+        chunk_of: Int64[np.ndarray, " n"],
+        role: str,
+    ) -> TableParts:
+        with errors_told(look.source.name):
+            return parts_of(
+                look.source,
+                form,
+                series,
+                chunk_of,
+                most_rows=self.most_rows,
+                folder=self.work,
+                role=role,
+                tell=self.tell,
+            )
+
+
+def _cut(counts: Int64[np.ndarray, " n"], most_rows: int) -> Int64[np.ndarray, " c1"]:
+    """Find the first series of each chunk, and the number of all series."""
+    ends = np.cumsum(counts)
+    starts = [0]
+    while starts[-1] < len(counts):
+        first = starts[-1]
+        before = ends[first - 1] if first else 0
+        end = int(np.searchsorted(ends, before + most_rows, side="right"))
+        starts.append(max(end, first + 1))
+    return np.array(starts)
+
+
+def _unknown_ids(
+    ids: pa.Array, places: Int64[np.ndarray, " m"], known: pa.Array
+) -> tuple[str, ...]:
+    """Warn of ids of the future table that are unknown; refuse it if all are."""
+    wrong = np.flatnonzero(places < 0)
+    if not wrong.size:
+        return ()
+    unknown = pd.Index(ids.take(pa.array(wrong)).to_pandas())
+    if len(wrong) == len(places):
+        ours = id_at(pd.Index(known.slice(0, 1).to_pandas()), 0)
+        raise TableError(all_unknown(id_at(unknown, 0), ours))
+    return (some_unknown(unknown.tolist()),)

@@ -12,6 +12,7 @@ import pandas as pd
 from jaxtyping import Float64, Int64
 
 from foretell.data.errors import TableError
+from foretell.data.file_rows import row_of
 
 # Far beyond any measured quantity, and far enough from the float64 limit that squares and sums stay
 # finite.
@@ -34,11 +35,6 @@ class RowProblem:
     describe: Callable[[int], str]
 
 
-def row_name(row: int) -> str:
-    """Name a row for a person: the first one below the header is row 1."""
-    return f"row {row + 1}"
-
-
 def shown(value: object) -> str:
     """Write a value for a person, text in quotes, and of a long one the beginning."""
     try:
@@ -50,7 +46,7 @@ def shown(value: object) -> str:
 
 def cell(column: pd.Series, row: int) -> str:
     """Tell a person what stands where: `'y' is 5 in row 2`."""
-    return f"{column.name!r} is {shown(column.iloc[row])} in {row_name(row)}"
+    return f"{column.name!r} is {shown(column.iloc[row])} in {row_of(column, row)}"
 
 
 def without_signals(column: pd.Series) -> pd.Series:
@@ -73,12 +69,16 @@ def without_signals(column: pd.Series) -> pd.Series:
 
 
 def read_numbers(
-    column: pd.Series,
+    column: pd.Series, *, is_settled: bool = False
 ) -> tuple[Float64[np.ndarray, " N"], list[RowProblem]]:
     """Read a column as numbers; blanks (None, NaN, NA) become NaN.
 
     Integers, floats, nullable and Arrow types, Decimals, and objects of these are numbers. Truth
     values, text and complex numbers are not.
+
+    Args:
+        column: The column.
+        is_settled: It is a part of a column that holds numbers: text is a problem of its row.
 
     Returns:
         The values, NaN where there is a problem, and the problems that concern single rows: no
@@ -95,7 +95,9 @@ def read_numbers(
     # Text is an object in older versions of pandas, and may be one in newer ones.
     objects = pd.api.types.infer_dtype(column, skipna=True) if kind == "O" else None
     if isinstance(column.dtype, pd.StringDtype) or objects == "string":
-        raise TableError(_text_column(column))
+        if not is_settled:
+            raise TableError(_text_column(column))
+        return _read_objects(column, "mixed")
     if objects is not None:
         return _read_objects(column, objects)
     found = "truth values" if kind == "b" else f"the type {column.dtype}"
@@ -180,8 +182,8 @@ def _bounded(
 def _no_number(column: pd.Series, row: int) -> str:
     value = column.iloc[row]
     return (
-        f"{column.name!r} is {shown(value)} ({type(value).__name__}) in {row_name(row)}, which is "
-        "no number. Write numbers such as 20.5, and leave unknown values blank."
+        f"{column.name!r} is {shown(value)} ({type(value).__name__}) in {row_of(column, row)}, "
+        "which is no number. Write numbers such as 20.5, and leave unknown values blank."
         f"{_decimal_hint(value)}"
     )
 
@@ -203,8 +205,8 @@ def _text_column(column: pd.Series) -> str:
         place = int(wrong[0])
         row = int(np.flatnonzero(column.notna().to_numpy())[place])
         return (
-            f"column {column.name!r} holds text: {shown(present.iloc[place])} in {row_name(row)} "
-            "is no number. Correct it, and convert the column to numbers."
+            f"column {column.name!r} holds text: {shown(present.iloc[place])} in "
+            f"{row_of(column, row)} is no number. Correct it, and convert the column to numbers."
             f"{_decimal_hint(present.iloc[place])}"
         )
     return (

@@ -1,0 +1,77 @@
+"""What a whole column of numbers holds, told from its parts by a few of its rows.
+
+As in `foretell.data.stamp_judge`, the rows that decide are read at the end as if they were the
+whole column, so that a column of text or of another type is refused in the words of
+`foretell.data.values`.
+"""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from foretell.data.csv_numbers import NumberFacts, look_at_numbers
+from foretell.data.file_rows import file_rows
+from foretell.data.values import read_numbers
+
+
+class NumberJudge:
+    """Judges a column that must hold numbers, part by part.
+
+    Attributes:
+        facts: What a CSV file's column holds.
+    """
+
+    def __init__(self) -> None:
+        self.facts = NumberFacts()
+        self._name: object = None
+        self._witnesses: dict[str, tuple[int, object]] = {}
+        self._dtype: object = None
+        self._is_text_file = False
+
+    def look_at_texts(
+        self, texts: pa.ChunkedArray, first_row: int, name: str, decimal: str
+    ) -> None:
+        """Look at one more part of a CSV file."""
+        self._is_text_file = True
+        self.facts |= look_at_numbers(texts, decimal)
+        if not self.facts.has_number:
+            column: pd.Series = texts.to_pandas()
+            column.index = file_rows(range(first_row, first_row + len(column)))
+            self.look(column.rename(name))
+
+    def look(self, column: pd.Series) -> None:
+        """Look at one more part, whose index tells its rows in the file."""
+        self._name, self._dtype = column.name, self._dtype or column.dtype
+        if not isinstance(column.dtype, pd.StringDtype):  # its type decides
+            self._keep("first", column.iloc[:1])
+            return
+        present = column.dropna()
+        self._keep("first", column)
+        self._keep("present", present)
+        if "wrong" not in self._witnesses:
+            parsed = pd.to_numeric(present, errors="coerce")
+            self._keep("wrong", present[parsed.isna() & (present.str.strip() != "")])
+
+    def settle(self, dtype: object = None) -> None:
+        """Refuse the column if it can't be numbers.
+
+        Args:
+            dtype: Type of the whole column, where it isn't that of its first part.
+
+        Raises:
+            TableError: As `read_numbers` for the whole column.
+        """
+        if self._is_text_file and not self.facts.is_words:
+            return
+        kept = sorted(dict(self._witnesses.values()).items())
+        column = pd.Series(
+            [value for _, value in kept],
+            index=file_rows(np.array([row for row, _ in kept], dtype=np.int64)),
+            name=self._name,
+            dtype=self._dtype if dtype is None else dtype,
+        )
+        read_numbers(column)
+
+    def _keep(self, name: str, found: pd.Series) -> None:
+        if name not in self._witnesses and len(found):
+            self._witnesses[name] = int(found.index[0]), found.iloc[0]

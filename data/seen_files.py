@@ -1,0 +1,97 @@
+"""Files that were looked at once and are read again: the same bytes, or an error that says so."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from foretell.data.errors import TableError
+
+_READ_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class SeenFile:
+    """A file as it was when it was looked at.
+
+    Attributes:
+        path: Of the file.
+        size: In bytes.
+        mtime_ns: When it was changed last.
+        sha256: Of its bytes.
+    """
+
+    path: Path
+    size: int
+    mtime_ns: int
+    sha256: str
+
+    @classmethod
+    def hashed(cls, path: Path) -> "SeenFile":
+        """Look at a file, reading all of it."""
+        state = os.stat(path)
+        return cls(path, state.st_size, state.st_mtime_ns, _sha256(path))
+
+    def check(self) -> None:
+        """Make sure that the file holds what it held.
+
+        A file with another time of change is read and compared, so that a copy of it on another
+        machine will do.
+
+        Raises:
+            TableError: It has changed, or is gone.
+        """
+        try:
+            state = os.stat(self.path)
+            if (state.st_size, state.st_mtime_ns) == (self.size, self.mtime_ns):
+                return
+            is_same = state.st_size == self.size and _sha256(self.path) == self.sha256
+        except FileNotFoundError as error:
+            raise TableError(
+                f"{self.path} was there when the job began, and is gone; put it back, or start the "
+                "job anew."
+            ) from error
+        if not is_same:
+            raise TableError(
+                f"{self.path} has changed since the job began, so its rows can't be told any more; "
+                "start the job anew, and leave the file alone while it runs."
+            )
+
+
+class Digest:
+    """Reads a file that is open, and hashes what it reads.
+
+    Args:
+        read: Reads so many bytes.
+    """
+
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self._read = read
+        self._hash = hashlib.sha256()
+        self.size = 0
+
+    def read(self, size: int) -> bytes:
+        """Read up to so many bytes; none at the end."""
+        content = self._read(size)
+        self._hash.update(content)
+        self.size += len(content)
+        return content
+
+    def hexdigest(self) -> str:
+        """Tell the SHA-256 of what was read."""
+        return self._hash.hexdigest()
+
+
+def digest_of(texts: Iterable[str]) -> str:
+    """SHA-256 over several texts, which can't run into each other."""
+    return hashlib.sha256(json.dumps(list(texts)).encode()).hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        digest = Digest(file.read)
+        while digest.read(_READ_BYTES):
+            pass
+    return digest.hexdigest()

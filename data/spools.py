@@ -1,0 +1,40 @@
+"""Copies of what can be read but once, or from its beginning alone."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from foretell.data.errors import TableError
+
+_READ_BYTES = 1 << 20
+
+
+def spool(read: Callable[[int], bytes], target: Path) -> None:
+    """Copy all bytes of a stream to a file.
+
+    Args:
+        read: Reads so many bytes.
+        target: The file; an old one is replaced.
+
+    Raises:
+        TableError: The folder can't hold it.
+    """
+    with writing_told(target.parent):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        file = target.open("wb")
+    with file:
+        while content := read(_READ_BYTES):
+            with writing_told(target.parent):
+                file.write(content)
+
+
+@contextmanager
+def writing_told(folder: Path) -> Iterator[None]:
+    """Turn what the system says of a full disk and the like into a `TableError`."""
+    try:
+        yield
+    except OSError as error:
+        raise TableError(
+            f"folder {folder} can't hold a copy of the input's rows: {error.strerror or error}. "
+            "Make room, or name an output on another disk."
+        ) from error
