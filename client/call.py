@@ -1,4 +1,4 @@
-"""One `forecast` call of a client, whatever carries its messages: requests out, a table back."""
+"""One `forecast` call of a client, whatever carries its messages: requests out, an answer back."""
 
 import warnings
 from collections.abc import Iterator
@@ -38,37 +38,65 @@ class Question:
     columns: Columns
     options: ForecastOptions
 
+    def call(self, model: ModelInfo, options: ClientOptions, target: str) -> "ForecastCall":
+        """Read the tables, and make the call to a model.
+
+        Raises:
+            TableError: A table can't be understood.
+        """
+        spec = forecaster_of(model, target)
+        columns = replace(
+            self.columns,
+            future_covariates=spec.future_covariates,
+            past_covariates=spec.past_covariates,
+            static=spec.static,
+        )
+        rows = read_rows(self.df, columns)
+        future = None if self.future is None else read_future_rows(self.future, columns)
+        return ForecastCall(rows, future, self.options, model, options, target)
+
+    def table(self, call: "ForecastCall") -> pd.DataFrame:
+        """Make the table of all answers.
+
+        Raises:
+            RefusedSeriesError: Some series were refused; it carries the table of the others.
+        """
+        answer = call.answer()
+        for sentence in answer.warnings:
+            warnings.warn(sentence, TableWarning, stacklevel=3)
+        table = forecast_table(answer, id_col=self.columns.unique_id, time_col=self.columns.ds)
+        raise_refused(answer, table)
+        return table
+
 
 class ForecastCall:
-    """Makes the requests of one table, and a table of their answers.
+    """Makes the requests of typed rows, and one answer of theirs.
 
     Raises:
-        TableError: A table can't be understood.
+        TableError: The rows don't fit the model.
     """
 
     def __init__(
-        self, question: Question, model: ModelInfo, options: ClientOptions, target: str
+        self,
+        rows: Rows,
+        future: Rows | None,
+        asked: ForecastOptions,
+        model: ModelInfo,
+        options: ClientOptions,
+        target: str,
     ) -> None:
-        self._question = question
+        self._asked = asked
         self._model = model
         self._target = target
         self._chunk_bytes = options.chunk_bytes_for(model.max_message_bytes)
         self._answers: list[PanelForecast] = []
         self._spec = forecaster_of(model, target)
-        self._columns = replace(
-            question.columns,
-            future_covariates=self._spec.future_covariates,
-            past_covariates=self._spec.past_covariates,
-            static=self._spec.static,
-        )
-        self._rows = read_rows(question.df, self._columns)
-        self._texts = wire_ids(self._rows.ids)
-        future = question.future
-        rows = None if future is None else read_future_rows(future, self._columns)
-        self._future, self._warnings = self._align(rows)
+        self._rows = rows
+        self._texts = wire_ids(rows.ids)
+        self._future, self._warnings = self._align(future)
 
     def _align(self, future: Rows | None) -> tuple[Rows | None, tuple[str, ...]]:
-        names = self._columns.future_covariates
+        names = self._spec.future_covariates
         owner, sentences = match_future(self._rows, future, names)
         if future is None or not names:
             return None, sentences
@@ -79,7 +107,7 @@ class ForecastCall:
 
         All ask for one version: no table is answered by two when the server changes its model.
         """
-        options = self._question.options
+        options = self._asked
         for span in cut(
             self._rows,
             self._texts,
@@ -102,22 +130,9 @@ class ForecastCall:
         """
         self._answers.append(read_response(response, self._rows, span, self._target))
 
-    def table(self) -> pd.DataFrame:
-        """Make the table of all answers.
-
-        Raises:
-            RefusedSeriesError: Some series were refused; it carries the table of the others.
-        """
-        answer = self._together()
-        for sentence in answer.warnings:
-            warnings.warn(sentence, TableWarning, stacklevel=3)
-        columns = self._columns
-        table = forecast_table(answer, id_col=columns.unique_id, time_col=columns.ds)
-        raise_refused(answer, table)
-        return table
-
-    def _together(self) -> PanelForecast:
-        rows, options, answers = self._rows, self._question.options, self._answers
+    def answer(self) -> PanelForecast:
+        """Put all answers together, with the refusals and warnings of all."""
+        rows, options, answers = self._rows, self._asked, self._answers
         horizon, num_levels = options.horizon, len(options.quantile_levels)
         refusals = self._refusals()
         refused = [refusal.position for refusal in refusals]

@@ -217,10 +217,31 @@ class Client:
         )
         columns = Columns(unique_id=id_col, ds=time_col, y=target_col, time_zone=time_zone)
         question = Question(df, future, columns, options)
-        call = ForecastCall(question, self._described(model, version), self.options, self.target)
-        for span, response in self._answers(self._forecaster.Forecast, call.requests()):
-            call.add(span, response)
-        return call.table()
+        call = question.call(self._described(model, version), self.options, self.target)
+        self._complete(call)
+        return question.table(call)
+
+    def forecast_rows(
+        self, rows: Rows, future: Rows | None, options: ForecastOptions, model: ModelInfo
+    ) -> PanelForecast:
+        """Forecast typed rows, as `Forecaster.forecast_rows` does: what jobs call.
+
+        Args:
+            rows: The series, with the model's covariates in its order.
+            future: The known-future covariates over the horizon; None where the model has none.
+            options: What to forecast.
+            model: As `describe` has told it; no other version of it answers.
+
+        Returns:
+            The answers, and the series refused with their reasons.
+
+        Raises:
+            RemoteError: The server can't be reached, or refuses the question as a whole.
+            TableError, FrequencyError, OptionError: As a forecaster in this process raises them.
+        """
+        call = ForecastCall(rows, future, options, model, self.options, self.target)
+        self._complete(call)
+        return call.answer()
 
     def translate(  # noqa: D417  # arguments that go together share a line
         self,
