@@ -11,13 +11,13 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from io import BufferedReader
+from io import BufferedReader, FileIO
 from itertools import count, zip_longest
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from foretell.data.errors import TextError
 
@@ -25,6 +25,8 @@ LARGEST_LINE_BYTES = 1 << 20
 _BLOCK_BYTES = 1 << 16
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _MOST_NAMED = 10  # bad lines
+
+Seen = Callable[[memoryview], object]  # gets what is read of a file, as it stands there
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,28 +62,35 @@ def check_sources(*sources: str | Path) -> None:
         raise TextError(problems)
 
 
-def arriving_lines(source: str | Path) -> Iterator[list[Line]]:
+def arriving_lines(source: str | Path, *, seen: Seen | None = None) -> Iterator[list[Line]]:
     """Yield the lines that each read completes, none or many, those that are no text among them.
 
     Args:
         source: A file, plain or packed by gzip, or "-" for standard input.
+        seen: Gets the bytes of a file, packed or not, as they are read; at the end it has all.
 
     Raises:
         TextError: It can't be read; a packed file is damaged.
     """
     numbers = count(1)
-    for records in arriving_records(source):
+    for records in arriving_records(source, seen=seen):
         yield [_line(next(numbers), record) for record in records]
 
 
-def arriving_records(source: str | Path) -> Iterator[list[bytes | None]]:
+def arriving_records(
+    source: str | Path, *, seen: Seen | None = None
+) -> Iterator[list[bytes | None]]:
     """Yield the lines that each read completes, as bytes; None stands for one that is too long.
+
+    Args:
+        source: See `arriving_lines`.
+        seen: See there.
 
     Raises:
         TextError: As `arriving_lines` does.
     """
     pending, too_long = b"", False
-    for block in _blocks(source):
+    for block in _blocks(source, seen):
         *ended, pending = (pending + block).split(b"\n")
         whole: list[bytes | None] = [*ended]
         if whole and too_long:
@@ -163,12 +172,12 @@ def _source_problem(source: str | Path) -> str | None:
     return f"{source_name(source)} can't be read ({reason})."
 
 
-def _blocks(source: str | Path) -> Iterator[bytes]:
+def _blocks(source: str | Path, seen: Seen | None) -> Iterator[bytes]:
     name = source_name(source)
     if str(source) == "-":
         check_sources(source)
     try:
-        with _opened(source) as file:
+        with _opened(source, seen) as file:
             while block := file.read1(_BLOCK_BYTES):
                 yield block
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -177,12 +186,26 @@ def _blocks(source: str | Path) -> Iterator[bytes]:
         raise TextError(f"{name} can't be read ({error.strerror or error}).") from error
 
 
+class _Watched(FileIO):
+    """A file that shows what is read of it."""
+
+    def __init__(self, path: Path, seen: Seen) -> None:
+        super().__init__(path)
+        self._seen = seen
+
+    def readinto(self, buffer: Any) -> int:
+        count = super().readinto(buffer) or 0
+        self._seen(memoryview(buffer)[:count])
+        return count
+
+
 @contextmanager
-def _opened(source: str | Path) -> Iterator[BufferedReader | gzip.GzipFile]:
+def _opened(source: str | Path, seen: Seen | None) -> Iterator[BufferedReader | gzip.GzipFile]:
     if str(source) == "-":
         yield cast(BufferedReader, sys.stdin.buffer)
         return
-    with Path(source).open("rb") as file:
+    path = Path(source)
+    with path.open("rb") if seen is None else BufferedReader(_Watched(path, seen)) as file:
         if file.peek(2).startswith(b"\x1f\x8b"):
             with gzip.GzipFile(fileobj=file) as unpacked:
                 yield unpacked

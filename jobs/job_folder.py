@@ -49,17 +49,16 @@ class JobFolder:
             finally:
                 os.close(lock)
 
-    def clear(self) -> None:
-        """Remove all that is in it; the folder stays locked."""
-        for entry in list(self.path.iterdir()):
-            if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry)
-            elif entry.name != _LOCK:
-                entry.unlink()
-
     def remove(self) -> None:
         """Remove it with all that is in it, and let others begin."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        with suppress(OSError):  # what ends a job is more than what can't be tidied up
+            for entry in list(self.path.iterdir()):
+                if entry.is_dir():
+                    shutil.rmtree(entry, ignore_errors=True)
+                elif entry.name != _LOCK:
+                    entry.unlink()
+            (self.path / _LOCK).unlink(missing_ok=True)  # last: now others may come in
+            self.path.rmdir()
         self.unlock()
 
     def unlock(self) -> None:

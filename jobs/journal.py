@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from foretell.data.errors import ForetellError
 from foretell.jobs.amounts import amount
@@ -43,6 +43,7 @@ from foretell.jobs.output import replacing
 
 MOST_KEPT = 20  # refused items that a finished job keeps for people; the side file has them all
 _JOURNAL, _PARTS, _WORK = "journal.jsonl", "parts", "work"
+_LISTS = ("refused", "notes")
 _CHOICE = "go on with it (resume), or start anew (overwrite)."
 
 Join = Callable[[Iterable[Path], Path], object]
@@ -103,7 +104,7 @@ class Journal:
         self._path = self._folder.path / _JOURNAL
         self._job: Job = {}
         self._file: JournalFile | None = None
-        self._first_refused: list[Row] = []
+        self._first: dict[str, list[Any]] = {name: [] for name in _LISTS}
         self._keeps = True
 
     @property
@@ -174,7 +175,12 @@ class Journal:
             self.parts, self.totals = written.parts, written.totals
 
     def add(
-        self, part: bytes | Path, *, counts: Mapping[str, int], refused: Sequence[Row] = ()
+        self,
+        part: bytes | Path,
+        *,
+        counts: Mapping[str, int],
+        refused: Sequence[Row] = (),
+        notes: Sequence[Any] = (),
     ) -> None:
         """Keep the next part: once this returns, no kill and no power failure loses it.
 
@@ -182,6 +188,7 @@ class Journal:
             part: Its bytes, or a file in `work` that holds them and is moved.
             counts: What is summed in `totals`, in the singular, such as line.
             refused: Rows for the side file, in the order of the items; JSON values.
+            notes: What people shall be told in the end besides; JSON values, a few.
 
         Raises:
             OSError: It can't be written, as on a full disk; the parts before it stay.
@@ -196,18 +203,19 @@ class Journal:
             sync(path)
             sync(path.parent)
             entry = {"part": self.parts, "bytes": path.stat().st_size, "counts": dict(counts)}
-            self._file.append(entry | {"refused": [list(row) for row in refused]})
+            lists = {"refused": [list(row) for row in refused], "notes": list(notes)}
+            self._file.append(entry | lists)
         self.parts += 1
         self.totals.update(counts)
         self._keeps = True
 
     def refused(self) -> Iterator[Row]:
-        """Yield rows of the side file: of all parts so far; of a complete job the first 20."""
-        if self.is_complete:
-            yield from self._first_refused
-            return
-        for entry, _ in entries(self._path):
-            yield from (entry or {}).get("refused", ())
+        """Yield the side file's rows, of all parts so far; of a complete job the first 20."""
+        return self._lists("refused")
+
+    def notes(self) -> Iterator[Any]:
+        """Yield the notes, of all parts so far; of a complete job the first 20."""
+        return self._lists("notes")
 
     def finish(self, join: Join | None, *, ending: str = "") -> None:
         """Make the output of the parts, and the side file; then forget the parts.
@@ -224,7 +232,7 @@ class Journal:
             OSError: They can't be written, as on a full disk; the parts stay.
         """
         assert self._file is not None, "begin the job first"
-        self._first_refused = list(islice(self.refused(), MOST_KEPT))
+        self._first = {name: list(islice(self._lists(name), MOST_KEPT)) for name in _LISTS}
         with naming(self._output):
             if join is not None:
                 self._write_output(join, ending)
@@ -306,7 +314,7 @@ class Journal:
             problems = [f"{self._output} exists, and nothing tells which job has written it"]
         if not problems:
             self.is_complete, self.parts = True, record["parts"]
-            self.totals, self._first_refused = Counter(record["totals"]), record["refused"]
+            self.totals, self._first = Counter(record["totals"]), record["first"]
         elif not self._overwrite:
             raise ForetellError([*problems, "Give --overwrite to replace it, or another path."])
 
@@ -321,7 +329,7 @@ class Journal:
 
     def _write_refused(self) -> None:
         target = refused_file(self._output)
-        if not self._first_refused:
+        if not self._first["refused"]:
             target.unlink(missing_ok=True)
             return
         with (
@@ -339,11 +347,18 @@ class Journal:
             return
         output = _bytes_of(self._final)
         record = {"format": FORMAT, "job": self._job, "output": output, "parts": self.parts}
-        record |= {"totals": self.totals, "refused": self._first_refused}
+        record |= {"totals": self.totals, "first": self._first}
         partial = self._folder.path / "done"
         partial.write_text(json.dumps(record) + "\n", encoding="utf-8")
         sync(partial)
         partial.replace(self._record)
+
+    def _lists(self, name: str) -> Iterator[Any]:
+        if self.is_complete:
+            yield from self._first[name]
+            return
+        for entry, _ in entries(self._path):
+            yield from (entry or {}).get(name, ())
 
     def _part(self, number: int) -> Path:
         return self._folder.path / _PARTS / str(number)

@@ -43,7 +43,7 @@ def work(found, parts=PARTS):
     for number in range(found.parts, len(parts)):
         lines = parts[number].count(b"\n")
         refused = [[number, "no, „never“"]] if lines == 0 else []
-        found.add(parts[number], counts={"line": lines}, refused=refused)
+        found.add(parts[number], counts={"line": lines}, refused=refused, notes=[number])
 
 
 def run(folder, job=JOB, **options):
@@ -225,6 +225,7 @@ def test_the_same_command_may_be_given_again_and_again(tmp_path):
     began_at, found = run(tmp_path, resume=True)
     assert (began_at, found.is_complete, found.totals) == (4, True, {"line": 4})
     assert list(found.refused()) == [[1, "no, „never“"]]
+    assert list(found.notes()) == [0, 1, 2, 3]
     assert os.stat(tmp_path / "out.txt") == written
     assert names(tmp_path) == [".out.txt.foretell-done", "out.txt", "out.txt.refused.csv"]
 
@@ -388,7 +389,7 @@ def test_the_journal_is_plain_json(tmp_path):
     folder = tmp_path / ".out.txt.foretell-job"
     lines = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
     assert lines[0] == {"format": 1, "job": JOB, "overwrite": False}
-    assert lines[1] == {"part": 0, "bytes": 4, "counts": {"line": 1}, "refused": []}
+    assert lines[1] == {"part": 0, "bytes": 4, "counts": {"line": 1}, "refused": [], "notes": [0]}
     assert lines[2]["refused"] == [[1, "no, „never“"]]
     shutil.rmtree(folder)
     assert run(tmp_path, resume=True)[0] == 0
