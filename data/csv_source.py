@@ -3,8 +3,8 @@
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 import pyarrow as pa
 
@@ -94,7 +94,7 @@ class CsvSource:
 class _Bounded:
     """Reads a file up to a number of bytes."""
 
-    def __init__(self, file: BinaryIO, left: int) -> None:
+    def __init__(self, file: BufferedReader, left: int) -> None:
         self._file = file
         self._left = left
 

@@ -7,8 +7,9 @@ Types are judged where all tables pass, in `foretell.data.rows`.
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedIOBase
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Literal, cast
 
 import pandas as pd
 import pyarrow as pa
@@ -100,10 +101,10 @@ def kind_of(path: str | Path) -> Kind:
     return "gzip" if start.startswith(b"\x1f\x8b") else "csv"
 
 
-def open_bytes(path: str | Path, kind: Kind) -> BinaryIO | pa.NativeFile:
+def open_bytes(path: str | Path, kind: Kind) -> BufferedIOBase | pa.NativeFile:
     """Open CSV to read its bytes, unzipped."""
     if str(path) == "-":
-        return sys.stdin.buffer
+        return cast("BufferedIOBase", sys.stdin.buffer)
     if kind == "gzip":
         return pa.input_stream(str(path), compression="gzip")
     return Path(path).open("rb")
