@@ -101,13 +101,17 @@ def kind_of(path: str | Path) -> Kind:
     return "gzip" if start.startswith(b"\x1f\x8b") else "csv"
 
 
-def open_bytes(path: str | Path, kind: Kind) -> BufferedIOBase | pa.NativeFile:
-    """Open CSV to read its bytes, unzipped."""
+@contextmanager
+def opened(path: str | Path, kind: Kind) -> Iterator[BufferedIOBase | pa.NativeFile]:
+    """Open CSV to read its bytes, unzipped; standard input stays open."""
     if str(path) == "-":
-        return cast("BufferedIOBase", sys.stdin.buffer)
-    if kind == "gzip":
-        return pa.input_stream(str(path), compression="gzip")
-    return Path(path).open("rb")
+        yield cast("BufferedIOBase", sys.stdin.buffer)
+    elif kind == "gzip":
+        with pa.input_stream(str(path), compression="gzip") as stream:
+            yield stream
+    else:
+        with Path(path).open("rb") as file:
+            yield file
 
 
 def _read(path: str | Path, csv: CsvFormat, columns: Columns) -> pd.DataFrame:
@@ -115,7 +119,8 @@ def _read(path: str | Path, csv: CsvFormat, columns: Columns) -> pd.DataFrame:
     if kind == "parquet":
         return read_parquet(Path(path))
     if kind == "stream":
-        content = open_bytes(path, kind).read()
+        with opened(path, kind) as file:
+            content = file.read()
         return read_csv(lambda: pa.BufferReader(content), name, csv, columns)
     compression = "gzip" if kind == "gzip" else None
     return read_csv(lambda: pa.input_stream(str(path), compression=compression), name, csv, columns)

@@ -8,7 +8,7 @@ from foretell.data.csv_files import HEAD_BYTES, CsvFormat, read_layout
 from foretell.data.csv_source import CsvSource
 from foretell.data.options import Columns
 from foretell.data.parquet_source import ParquetSource
-from foretell.data.reading import kind_of, name_of, open_bytes
+from foretell.data.reading import kind_of, name_of, opened
 from foretell.data.spools import spool
 
 
@@ -40,12 +40,8 @@ def open_source(
         return ParquetSource.open(Path(path), wanted)
     plain = Path(path).absolute()  # other processes may stand elsewhere
     if kind != "csv":
-        source = open_bytes(path, kind)
-        try:
-            spool(source.read, copy)
-        finally:
-            if name_of(path) == str(path):  # standard input isn't ours
-                source.close()
+        with opened(path, kind) as file:
+            spool(file.read, copy)
         plain = copy.absolute()
         tell(f"copied {name} to {copy} ({copy.stat().st_size / 1e6:,.0f} MB)")
     with plain.open("rb") as file:
