@@ -5,7 +5,6 @@ Axes: n series, H horizon.
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -28,6 +27,7 @@ from foretell.data.panel import Panel, PanelForecast, Rows
 from foretell.data.regular import regularise
 from foretell.data.rows import read_future_rows, read_rows
 from foretell.runtime.batching import check_horizon
+from foretell.runtime.origin import Origin
 from foretell.runtime.panels import forecast_quantiles, input_names
 from foretell.runtime.quantiles import check_levels
 from foretell.runtime.series_rows import SeriesRows
@@ -71,7 +71,7 @@ class Forecaster:
         self._spec = _check_forecaster(bundle)
         self._session = Session(bundle, GRAPH_FILE, device=device, threads=threads)
         self._rows = SeriesRows(self._session, self._spec)
-        self._arguments = (bundle.path, device, threads)
+        self._origin = Origin.of(bundle, device, threads)
 
     @property
     def provider(self) -> str:
@@ -89,10 +89,16 @@ class Forecaster:
         return self._session.busy_s
 
     def __reduce__(self) -> tuple[Callable[..., "Forecaster"], tuple[object, ...]]:
-        return _reload, self._arguments
+        return _reload, (self._origin,)
+
+    def __copy__(self) -> "Forecaster":
+        return self  # nothing in it changes, so a copy would only be memory
+
+    def __deepcopy__(self, memo: dict[int, object]) -> "Forecaster":
+        return self
 
     def __repr__(self) -> str:
-        return f"Forecaster({str(self._arguments[0])!r}, provider={self.provider!r})"
+        return f"Forecaster({str(self._origin.path)!r}, provider={self.provider!r})"
 
     def forecast(
         self,
@@ -337,5 +343,5 @@ def _stamps(
     return stamps
 
 
-def _reload(path: Path, device: str, threads: int | None) -> Forecaster:
-    return Forecaster(path, device=device, threads=threads)
+def _reload(origin: Origin) -> Forecaster:
+    return Forecaster(origin.read(), device=origin.device, threads=origin.threads)

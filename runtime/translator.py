@@ -6,7 +6,6 @@ Axes: B sentences, S pieces of the source.
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 from jaxtyping import Bool, Int64
@@ -20,6 +19,7 @@ from foretell.runtime.answers import Answers, write_score, write_translation
 from foretell.runtime.decoder import OnnxDecoder
 from foretell.runtime.devices import CPU_PROVIDER
 from foretell.runtime.option_texts import OptionTexts
+from foretell.runtime.origin import Origin
 from foretell.runtime.packing import Batch, pad_sources, plan_batches, source_ladder
 from foretell.runtime.scoring import score_targets
 from foretell.runtime.search import search
@@ -83,7 +83,7 @@ class Translator:
         on_cpu = self.provider == CPU_PROVIDER
         self._max_tokens = _MAX_TOKENS if on_cpu else _MAX_TOKENS_GPU
         self._rows = SentenceRows(self._decoder, self._tokenizer, max_tokens=self._max_tokens)
-        self._arguments = (bundle.path, device, threads)
+        self._origin = Origin.of(bundle, device, threads)
 
     @property
     def provider(self) -> str:
@@ -96,10 +96,16 @@ class Translator:
         return sum((session.busy_s for session in self._decoder.sessions.values()), 0.0)
 
     def __reduce__(self) -> tuple[Callable[..., "Translator"], tuple[object, ...]]:
-        return _reload, self._arguments
+        return _reload, (self._origin,)
+
+    def __copy__(self) -> "Translator":
+        return self  # nothing in it changes, so a copy would only be memory
+
+    def __deepcopy__(self, memo: dict[int, object]) -> "Translator":
+        return self
 
     def __repr__(self) -> str:
-        return f"Translator({str(self._arguments[0])!r}, provider={self.provider!r})"
+        return f"Translator({str(self._origin.path)!r}, provider={self.provider!r})"
 
     def translate(
         self,
@@ -390,5 +396,5 @@ def read_tokenizer(bundle: Bundle, spec: TranslatorSpec) -> Tokenizer:
     return tokenizer
 
 
-def _reload(path: Path, device: str, threads: int | None) -> Translator:
-    return Translator(path, device=device, threads=threads)
+def _reload(origin: Origin) -> Translator:
+    return Translator(origin.read(), device=origin.device, threads=origin.threads)
