@@ -9,12 +9,14 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import onnxruntime as ort
 
 from foretell.data.errors import BundleError, DeviceError, OptionError
+from foretell.runtime.forks import ForkSafe
 
 Device = Literal["auto", "cpu", "cuda"]
 
@@ -53,7 +55,8 @@ def open_graph(graph: Path | bytes, name: str, device: str) -> Any:
         device: "cpu"; "cuda"; or "auto", which is CUDA where it works and else the CPU.
 
     Returns:
-        An `onnxruntime.InferenceSession`, whose first provider is the one in use.
+        An `onnxruntime.InferenceSession`, usable after a fork as well, whose first provider is the
+        one in use.
 
     Raises:
         BundleError: onnxruntime can't load the graph.
@@ -128,7 +131,10 @@ def _create(graph: Path | bytes, name: str, providers: Sequence[Any]) -> Any:
     options.enable_mem_pattern = False  # one pattern is kept per shape, and shapes vary
     options.log_severity_level = 4  # what goes wrong is raised; stderr is the caller's
     try:
-        return ort.InferenceSession(graph, options, providers=providers, enable_fallback=0)
+        return ForkSafe(
+            partial(ort.InferenceSession, graph, options, providers=providers, enable_fallback=0),
+            graph,
+        )
     except Exception as error:  # onnxruntime's errors have no ancestor of their own
         raise BundleError(
             f"onnxruntime {ort.__version__} can't load {name}: {str(error).splitlines()[0]}"
