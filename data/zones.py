@@ -1,17 +1,16 @@
 """Instants and local clocks: the one place that knows time zones.
 
 Stamps are int64 nanoseconds: instants in UTC where there is a zone, a bare clock where there is
-none.
+none. pandas comes when it is needed: a manifest names a frequency, and a translator has no tables.
 """
 
 import re
 from contextlib import suppress
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 import numpy as np
-import pandas as pd
 from jaxtyping import Int64
 
 from foretell.data.errors import TableError
@@ -37,6 +36,8 @@ def check_zone(name: str) -> str:
             # The zone database first: pandas opens any file that is named as dateutil/PATH.
             if not _OFFSET.fullmatch(name):  # fixed offsets are in no database
                 ZoneInfo(name)
+            import pandas as pd
+
             pd.Timestamp(0, tz=name)
             return name
     raise TableError(f"{name!r} is no time zone; give a name such as 'Europe/Berlin' or 'UTC'.")
@@ -46,6 +47,8 @@ def to_wall(stamps: Int64[np.ndarray, " N"], time_zone: str | None) -> Int64[np.
     """Read the local clock at each instant."""
     if time_zone is None or time_zone == "UTC":
         return stamps
+    import pandas as pd
+
     instants = pd.DatetimeIndex(stamps.view("M8[ns]")).tz_localize("UTC")
     return _nanoseconds(instants.tz_convert(time_zone).tz_localize(None))
 
@@ -58,6 +61,8 @@ def from_wall(wall: Int64[np.ndarray, " N"], time_zone: str | None) -> Int64[np.
     """
     if time_zone is None or time_zone == "UTC":
         return wall
+    import pandas as pd
+
     skipped = skipped_days(time_zone)
     if skipped.size:  # pandas shifts over a whole day to a wrong time
         is_skipped = np.isin(wall // DAY_NS, skipped)
@@ -76,6 +81,8 @@ def skipped_days(time_zone: str | None) -> Int64[np.ndarray, " k"]:
     days = np.arange(*_DATE_LINE_DAYS)
     if time_zone is None or time_zone == "UTC":
         return days[:0]
+    import pandas as pd
+
     for time_of_day in (0, DAY_NS // 2, DAY_NS - 1):
         clock = pd.DatetimeIndex((days * DAY_NS + time_of_day).view("M8[ns]"))
         first = np.ones(len(days), dtype=bool)
@@ -109,6 +116,8 @@ def describe_stamp(stamp: int | np.int64, kind: StampKind, time_zone: str | None
     """Write a stamp for a person: `2024-05-10`, `2024-05-10 13:00+02:00`, or `42`."""
     if kind == "integer":
         return str(stamp)
+    import pandas as pd
+
     local = pd.Timestamp(int(stamp), tz=time_zone)  # in one step: refusals write thousands
     if stamp % 1_000_000_000:
         return local.isoformat(" ")
@@ -119,5 +128,5 @@ def describe_stamp(stamp: int | np.int64, kind: StampKind, time_zone: str | None
     return local.isoformat(" ", timespec="minutes")
 
 
-def _nanoseconds(index: pd.DatetimeIndex) -> Int64[np.ndarray, " N"]:
+def _nanoseconds(index: Any) -> Int64[np.ndarray, " N"]:
     return np.asarray(index.as_unit("ns").asi8, dtype=np.int64)

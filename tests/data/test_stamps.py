@@ -1,6 +1,7 @@
 """Time columns: one moment in any type is one stamp; what may be two things is refused."""
 
 import datetime as dt
+import sys
 from decimal import Decimal
 
 import numpy as np
@@ -150,7 +151,7 @@ def test_a_name_that_is_no_zone_never_reaches_pandas(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Names come from clients: pandas would open the file, and localtime is the server's clock."""
-    monkeypatch.setattr(zones, "pd", None)
+    monkeypatch.setitem(sys.modules, "pandas", None)  # every import of it raises
     with pytest.raises(TableError, match="is no time zone"):
         zones.check_zone(name)
 
