@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 from jaxtyping import Int64
@@ -43,6 +43,7 @@ class Span:
     end: int
 
 
+@runtime_checkable  # so that tests can check signatures
 class Source(Protocol):
     """A table's file, or folder of files, that is gone through once and then read in spans.
 
@@ -50,7 +51,6 @@ class Source(Protocol):
         name: For messages.
         names: All columns of the table.
         only: The columns that are wanted, in order of the table.
-        sha256: Over all bytes, once they have been gone through.
     """
 
     @property
@@ -59,8 +59,6 @@ class Source(Protocol):
     def names(self) -> tuple[str, ...]: ...  # noqa: D102
     @property
     def only(self) -> tuple[str, ...]: ...  # noqa: D102
-    @property
-    def sha256(self) -> str: ...  # noqa: D102
 
     def blocks(self) -> Iterator[Block]:
         """Go through all rows in order.
@@ -68,6 +66,10 @@ class Source(Protocol):
         Raises:
             TableError: Rows are broken, or the file changes meanwhile.
         """
+        ...
+
+    def digest(self) -> str:
+        """Return the SHA-256 of all bytes, once they have been gone through."""
         ...
 
     def empty(self) -> pa.Table:

@@ -37,8 +37,7 @@ class CsvSource:
         """All columns of the file."""
         return self.layout.names
 
-    @property
-    def sha256(self) -> str:
+    def digest(self) -> str:
         """SHA-256 of the file, once it was seen."""
         return self._seen().sha256
 

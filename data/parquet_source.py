@@ -58,8 +58,7 @@ class ParquetSource:
         """All columns of the table."""
         return tuple(self.schema.names)
 
-    @property
-    def sha256(self) -> str:
+    def digest(self) -> str:
         """SHA-256 over the names and contents of all files, once they were seen."""
         names = [file.relative_to(self.path).as_posix() for file in self.files]
         return digest_of([*names, *(seen.sha256 for seen in self.seen)])

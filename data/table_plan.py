@@ -116,6 +116,7 @@ def plan_table(
     columns: Columns,
     work: Path,
     most_rows: int = MOST_ROWS,
+    most_series: int = MOST_ROWS,
     tell: Callable[[str], None] | None = None,
 ) -> TablePlan:
     """Go through a table once, and cut it into chunks of whole series.
@@ -128,12 +129,14 @@ def plan_table(
         work: Folder for copies of what gives its bytes only once, and for sorted rows; made where
             it is needed.
         most_rows: Rows of a chunk, unless one series has more.
+        most_series: Series of a chunk, whose answers may be longer than they are.
         tell: Is told of copies and sorting, and what they cost.
 
     Raises:
         TableError: What `read_table` and `read_rows` raise for the whole table.
     """
-    planner = _Planner(csv, columns, Path(work).absolute(), most_rows, tell or (lambda _: None))
+    most = (most_rows, most_series)
+    planner = _Planner(csv, columns, Path(work).absolute(), *most, tell or (lambda _: None))
     return planner.plan(data, future)
 
 
@@ -143,6 +146,7 @@ class _Planner:
     columns: Columns
     work: Path
     most_rows: int
+    most_series: int
     tell: Callable[[str], None]
 
     def plan(self, data: str | Path, future: str | Path | None) -> TablePlan:
@@ -157,7 +161,7 @@ class _Planner:
                 with errors_told(look.source.name):
                     look.run()
         series, form = history.settle()
-        starts = _cut(series.counts, self.most_rows)
+        starts = _cut(series.counts, self.most_rows, self.most_series)
         chunk_of = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
         parts = self._parts(history, form, series, chunk_of, "data")
         future_parts, warnings = None, ()
@@ -177,7 +181,7 @@ class _Planner:
             is_partitioned=any(size is not None for size in sizes),
             partition_bytes=sum(size or 0 for size in sizes),
             fingerprint=digest_of(
-                [look.source.sha256 for look in (history, ahead) if look is not None]
+                [look.source.digest() for look in (history, ahead) if look is not None]
             ),
             chunks=tuple(
                 ChunkRef(number, first, end - first, bounds[number + 1] - bounds[number])
@@ -224,7 +228,9 @@ class _Planner:
             )
 
 
-def _cut(counts: Int64[np.ndarray, " n"], most_rows: int) -> Int64[np.ndarray, " c1"]:
+def _cut(
+    counts: Int64[np.ndarray, " n"], most_rows: int, most_series: int
+) -> Int64[np.ndarray, " c1"]:
     """Find the first series of each chunk, and the number of all series."""
     ends = np.cumsum(counts)
     starts = [0]
@@ -232,7 +238,7 @@ def _cut(counts: Int64[np.ndarray, " n"], most_rows: int) -> Int64[np.ndarray, "
         first = starts[-1]
         before = ends[first - 1] if first else 0
         end = int(np.searchsorted(ends, before + most_rows, side="right"))
-        starts.append(max(end, first + 1))
+        starts.append(max(min(end, first + most_series), first + 1))
     return np.array(starts)
 
 
