@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foretell.cli import parameters
-from foretell.cli.messages import MOST_REASONS_SHOWN, say, say_refused
+from foretell.cli.job_progress import job_progress
+from foretell.cli.messages import counted, say, say_refused
 from foretell.data.options import Columns
+from foretell.jobs.refused_series import MOST_SHOWN
 
 if TYPE_CHECKING:
-    from foretell.jobs.batch import ForecastJob, JobResult
+    from foretell.jobs.batch import JobPreview, JobResult
+    from foretell.jobs.forecast_job import ForecastJob
 
 EXAMPLE = (
     "Example: foretell forecast sales.csv --model models/demand --horizon 28 --output out.parquet"
@@ -52,14 +55,19 @@ def forecast(
     allow_other_frequency: parameters.AllowOtherFrequency = False,
     device: parameters.Device = "auto",
     threads: parameters.Threads = None,
+    in_flight: parameters.InFlight = None,
+    resume: parameters.Resume = False,
     overwrite: parameters.Overwrite = False,
+    dry_run: parameters.DryRun = False,
 ) -> None:
-    """Forecast every series of a table.
+    """Forecast every series of a table, which may be larger than memory.
 
     Series that can't be forecast are named with their reasons on standard error and in
-    OUTPUT.refused.csv; the others get their answers, and the exit code is 3.
+    OUTPUT.refused.csv; the others get their answers, and the exit code is 3. With --resume a job
+    that was ended in any way goes on where it was, when the same command is given again.
     """
-    from foretell.jobs.batch import ForecastJob, run_job
+    from foretell.jobs.batch import UNIT, Listeners, preview_job, run_job
+    from foretell.jobs.forecast_job import ForecastJob
 
     job = ForecastJob(
         data=data,
@@ -73,23 +81,54 @@ def forecast(
         allow_other_frequency=allow_other_frequency,
         output=None if output == "-" else Path(output),
         plot=plot,
+        resume=resume,
         overwrite=overwrite,
     )
-    result = run_job(job, parameters.door(model, server, device, threads))
+    door = parameters.door(model, server, device, threads, in_flight)
+    if dry_run:
+        _preview(job, preview_job(job, door, Listeners(tell=say)))
+        return
+    with job_progress(UNIT) as progress:
+        result = run_job(job, door, Listeners(tell=say, progress=progress))
     _report(job, result)
+
+
+def _preview(job: "ForecastJob", preview: "JobPreview") -> None:
+    """Tell what the job would do."""
+    where = "standard output" if job.output is None else job.output
+    if preview.is_complete:
+        say(f"{where} is complete; nothing would be done.")
+        return
+    chunks = counted(preview.num_chunks, "chunk")
+    say(
+        f"would forecast {preview.num_series:,} series ({counted(preview.num_rows, 'row')}) in "
+        f"{chunks} by {preview.where} -> {where}"
+    )
+    if preview.num_done:
+        say(f"{preview.num_done:,} of them are done already.")
+    if preview.sorted_bytes is not None:
+        say(
+            "rows of one series stand apart; they would be sorted into files of "
+            f"{preview.sorted_bytes / 1e6:,.0f} MB first. A table sorted by series needs none."
+        )
 
 
 def _report(job: "ForecastJob", result: "JobResult") -> None:
     """Tell what became of the job, and set the exit code."""
     written = [str(path) for path in (job.output, job.plot) if path is not None]
-    if result.num_answered:
+    if result.summary is None:
+        say(f"{job.output} is complete already: {result.num_answered:,} series; nothing was done.")
+    elif result.num_answered:
         where = f" -> {', '.join(written)}" if written else ""
         say(f"{result.num_answered:,} series forecast by {result.where}{where}")
-    if not result.refusals:
+    if result.summary is not None:
+        say(result.summary.text("series"))
+    refused = result.refused
+    if not refused.count:
         return
-    say_refused(result.refusals, result.num_answered + len(result.refusals))
+    say_refused(refused, result.num_answered + refused.count)
     if job.refused_file is not None:
         say(f"all reasons: {job.refused_file}")
-    elif len(result.refusals) > MOST_REASONS_SHOWN:
+    elif refused.count > MOST_SHOWN:
         say("give --output FILE to have all reasons in a file.")
     raise typer.Exit(_SOME_REFUSED if result.num_answered else _FAILED)

@@ -9,12 +9,12 @@ import typer
 
 from foretell.data.errors import Refusal
 from foretell.jobs.option_names import as_options
+from foretell.jobs.refused_series import RefusedSeries
 from foretell.model.ranks import is_first, rank
 
 if TYPE_CHECKING:
     from foretell.jobs.line_job import LinesDone
 
-MOST_REASONS_SHOWN = 20
 SECONDS_BETWEEN_LINES = 10.0
 
 
@@ -70,19 +70,16 @@ def by_stage(tell: Callable[[str], None]) -> Callable[[str], None]:
     return pass_on_of_stage
 
 
-def say_refused(refusals: Sequence[Refusal], num_series: int) -> None:
+def say_refused(refusals: Sequence[Refusal] | RefusedSeries, num_series: int) -> None:
     """Count the refused series, and name the first ones, together where their reason is one."""
-    say(f"{len(refusals):,} of {num_series:,} series refused:")
-    reasons: dict[str, list[Refusal]] = {}
-    for refusal in refusals:
-        reasons.setdefault(refusal.reason, []).append(refusal)
-    for reason, alike in list(reasons.items())[:MOST_REASONS_SHOWN]:
-        names = ", ".join(str(refusal.unique_id) for refusal in alike[:MOST_REASONS_SHOWN])
-        more = len(alike) - MOST_REASONS_SHOWN
-        say(f"  {names}{f' and {more:,} more' if more > 0 else ''}: {reason}")
-    if len(reasons) > MOST_REASONS_SHOWN:
-        rest = list(reasons.values())[MOST_REASONS_SHOWN:]
-        say(f"  and {sum(map(len, rest)):,} more.")
+    if not isinstance(refusals, RefusedSeries):
+        refusals = RefusedSeries.of((one.unique_id, one.reason) for one in refusals)
+    say(f"{refusals.count:,} of {num_series:,} series refused:")
+    for reason, names, count in refusals.by_reason():
+        more = count - len(names)
+        say(f"  {', '.join(names)}{f' and {more:,} more' if more else ''}: {reason}")
+    if rest := refusals.count - refusals.num_shown:
+        say(f"  and {rest:,} more.")
 
 
 def say_refused_lines(done: "LinesDone", target: Path | None) -> None:

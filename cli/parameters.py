@@ -68,6 +68,17 @@ AllowOtherFrequency = Annotated[
     bool, typer.Option("--allow-other-frequency", help="Take other data than the model's.")
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace outputs that exist.")]
+Resume = Annotated[
+    bool,
+    typer.Option("--resume", help="Go on where this very job was ended, or begin; keep its end."),
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Tell what would be done; nothing is written.")
+]
+InFlight = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, help="Requests on their way to the server at a time. [4]"),
+]
 
 
 def horizon_steps(text: str) -> int:
@@ -126,17 +137,25 @@ def use_torch_threads(threads: int | None) -> None:
     torch.set_num_threads(threads or allowed_cores())
 
 
-def door(model: str | None, server: str | None, device: str, threads: int | None) -> "OpenDoor":
+def door(
+    model: str | None,
+    server: str | None,
+    device: str,
+    threads: int | None,
+    in_flight: int | None = None,
+) -> "OpenDoor":
     """Choose who forecasts: a model in this process, or a server.
 
     Raises:
-        OptionError: Neither is given, or a server together with options of this process.
+        OptionError: Neither is given, or options of the one together with the other.
     """
-    from foretell.jobs.doors import local_door, remote_door
+    from foretell.jobs.doors import IN_FLIGHT, local_door, remote_door
 
     if server is not None:
         _check_remote(device, threads)
-        return partial(remote_door, server, model=model)
+        return partial(remote_door, server, model=model, in_flight=in_flight or IN_FLIGHT)
+    if in_flight is not None:
+        raise OptionError("--in-flight counts requests to a server; give it with --server.")
     return partial(local_door, _local(model, "forecast"), device=device, threads=threads)
 
 

@@ -8,7 +8,7 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, runtime_checkable
 
 import pandas as pd
 import pyarrow as pa
@@ -27,6 +27,7 @@ _LINE = re.compile(rb"""((?:"(?:[^"]|"")*"|[^",\n]*),)([^,\n]*)(,[^\n]*\n)""")
 _STAMP = re.compile(rb"(\d{4}-\d\d-\d\d)( \d\d:\d\d:\d\d)?(\.\d+)?([+-][\d:]+)?")
 
 
+@runtime_checkable  # so that tests can check signatures
 class PartFormat(Protocol):
     """How the parts of a table are written."""
 

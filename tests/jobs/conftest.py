@@ -121,7 +121,8 @@ class StandIn:
 
     @contextmanager
     def door(self):
-        yield Door(forecast=self.forecast, where="StandIn", spec=self.manifest.forecaster)
+        own = self.manifest.forecaster
+        yield Door(forecast_rows=self.forecast_rows, where="StandIn", spec=own)
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ import pytest
 from foretell.data.errors import ForetellError, OptionError, TableError
 from foretell.data.options import Columns
 from foretell.data.reading import CsvFormat
-from foretell.jobs.batch import ForecastJob, run_job
+from foretell.jobs.batch import run_job
+from foretell.jobs.forecast_job import ForecastJob
 
 GOOD = "".join(
     f"{i},2024-01-{day:02d},{value}\n"
@@ -46,7 +47,7 @@ def files(folder: Path):
 
 def test_all_good_writes_the_whole_answer(run, tmp_path):
     result = run()
-    assert (result.num_answered, result.refusals, result.where) == (2, (), "StandIn")
+    assert (result.num_answered, result.refused.count, result.where) == (2, 0, "StandIn")
     assert (tmp_path / "out.csv").read_text() == (
         "unique_id,ds,forecast,q0.1,q0.5,q0.9\n"
         "007,2024-01-11,5.0,5.0,5.0,5.0\n"
@@ -79,7 +80,7 @@ def test_bad_series_go_to_the_side_file_and_the_others_are_answered_as_if_alone(
     alone = (tmp_path / "out.csv").read_bytes()
     result = run(BAD + GOOD, overwrite=True)
     assert (tmp_path / "out.csv").read_bytes() == alone
-    assert [refusal.unique_id for refusal in result.refusals] == ["word", "blank"]
+    assert [names for _, names, _ in result.refused.by_reason()] == [["word"], ["blank"]]
     refused = pd.read_csv(tmp_path / "out.csv.refused.csv")
     assert refused["unique_id"].tolist() == ["word", "blank"]
     assert refused["position"].tolist() == [0, 1]
