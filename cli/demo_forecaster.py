@@ -89,8 +89,9 @@ def forecast_report(past: "pd.DataFrame", actual: "pd.DataFrame", answer: "pd.Da
 
     y = past["y"].to_numpy(np.float64)
     truth = actual["y"].to_numpy(np.float64)
-    naive = seasonal_naive(y, 12, HORIZON)
-    scale = seasonal_scale(y, np.array([0, y.size]), 12)
+    indptr = np.array([0, y.size])
+    naive = seasonal_naive(y, indptr, 12, HORIZON).mean[0]
+    scale = seasonal_scale(y, indptr, 12)
     lines = [f"{'month':<9}{'actual':>8}{'forecast':>10}{'q0.1':>8}{'q0.9':>8}{'naive':>8}"]
     for step, row in enumerate(answer.itertuples(index=False)):
         low, high = answer["q0.1"].iloc[step], answer["q0.9"].iloc[step]

@@ -1,7 +1,5 @@
 """`foretell evaluate forecaster`: how good it is, beside what anybody can do without one."""
 
-import dataclasses
-import json
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,16 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foretell.cli import parameters
-from foretell.cli.messages import say, say_refused
+from foretell.cli.messages import at_times, counted, say, say_refused
 from foretell.data.options import Columns, ForecastOptions
 
 if TYPE_CHECKING:
     from foretell.jobs.evaluation import Evaluation
 
 EXAMPLE = (
-    "Example: foretell evaluate forecaster sales.csv --model models/demand --horizon 28 --windows 3"
+    "Example: foretell evaluate forecaster sales.csv --model models/demand --horizon 28 "
+    "--windows 3 --report report.html"
 )
 _SOME_REFUSED = 3
+_STDOUT = "-"
 
 
 def forecaster(
@@ -34,9 +34,28 @@ def forecaster(
     season_length: Annotated[
         int | None,
         typer.Option(
-            metavar="STEPS", min=1, help="Season of MASE and SeasonalNaive. [the model's]"
+            metavar="STEPS", min=1, help="Season of MASE and of the baselines. [the model's]"
         ),
     ] = None,
+    baselines: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,NAME,...",
+            help="Who stands beside it: SeasonalNaive, Naive2, Theta, Ridge; with the extra "
+            "[baselines] AutoTheta, DynamicOptimizedTheta, AutoETS, AutoARIMA. [the first four]",
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a page to read in a browser: .html."),
+    ] = None,
+    as_json: Annotated[
+        str | None,
+        typer.Option(
+            "--json", metavar="FILE", help="Write all numbers, or - for stdout, without the table."
+        ),
+    ] = None,
+    overwrite: parameters.Overwrite = False,
     freq: parameters.Freq = None,
     id_col: parameters.IdCol = "unique_id",
     time_col: parameters.TimeCol = "ds",
@@ -48,17 +67,20 @@ def forecaster(
     allow_other_frequency: parameters.AllowOtherFrequency = False,
     device: parameters.Device = "auto",
     threads: parameters.Threads = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, not a table.")] = False,
 ) -> None:
     """Forecast the end of every series from what came before, and compare with what happened.
 
-    MASE and sMAPE are means over series, WQL pools the levels 0.1 to 0.9, coverage is the share of
-    actual values between q0.1 and q0.9 (ideal 0.8).
+    MASE and sMAPE are means over series and windows, OWA is their mean relative to Naive2, WQL
+    pools the levels 0.1 to 0.9; then come the shares of actual values inside the 50, 80 and 90 %
+    intervals.
     """
     from foretell.data.reading import read_table
     from foretell.jobs.doors import with_covariates
-    from foretell.jobs.evaluation import evaluate
-    from foretell.jobs.output import check_stdout
+    from foretell.jobs.evaluation import lay_backtest, measure
+    from foretell.jobs.evaluation_file import evaluation_json, write_evaluation
+    from foretell.jobs.output import check_outputs, check_stdout
+    from foretell.jobs.report import check_report, write_report
+    from foretell.jobs.rivals import DEFAULT_BASELINES, check_baselines
     from foretell.runtime import load_forecaster
 
     check_stdout()
@@ -67,10 +89,17 @@ def forecaster(
     )
     columns = Columns(unique_id=id_col, ds=time_col, y=target_col, time_zone=time_zone)
     csv = parameters.csv_format(separator, decimal, date_format)
+    chosen = DEFAULT_BASELINES if baselines is None else parameters.names(baselines)
+    check_baselines(chosen)
+    numbers = None if as_json in (None, _STDOUT) else Path(str(as_json))
+    if report is not None:
+        check_report(report)
+    targets = [target for target in (report, numbers) if target is not None]
+    check_outputs(targets, overwrite=overwrite, inputs=[data])
     loaded = load_forecaster(model, device=device, threads=threads)
     if loaded.manifest.forecaster is not None:
         columns = with_covariates(columns, loaded.manifest.forecaster)
-    found = evaluate(
+    backtest = lay_backtest(
         read_table(data, csv=csv, columns=columns),
         loaded,
         columns=columns,
@@ -78,7 +107,14 @@ def forecaster(
         num_windows=windows,
         season_length=season_length,
     )
-    typer.echo(json.dumps(_plain(found), indent=2) if as_json else score_table(found))
+    found = measure(backtest, chosen, at_times(say, at_once=False))
+    if numbers is not None:
+        write_evaluation(found, numbers)
+    if report is not None:
+        write_report(backtest, found, report, data=data, model=model)
+    typer.echo(evaluation_json(found) if as_json == _STDOUT else score_table(found))
+    for target in targets:
+        say(f"-> {target}")
     for warning in found.warnings:
         say(f"warning: {warning}")
     if found.refusals:
@@ -87,29 +123,32 @@ def forecaster(
 
 
 def score_table(found: "Evaluation") -> str:
-    """Lay out the scores of the model and of SeasonalNaive for people."""
+    """Lay out the measures as people read them, under 80 columns."""
+    from foretell.jobs.tally import INTERVALS
+
+    width = max(15, *(len(scores.name) for scores in found.scores)) + 1
+    heads = ["MASE", "sMAPE", "OWA", "WQL", *(f"in {percent} %" for percent in INTERVALS)]
     lines = [
-        f"{found.num_series:,} series, {found.num_windows} "
-        f"window{'' if found.num_windows == 1 else 's'} of {found.horizon} steps, "
+        f"{found.num_series:,} series, "
+        f"{counted(found.num_windows, 'window')} of {counted(found.horizon, 'step')}, "
         f"season of {found.season_length}",
-        f"{'':<16}{'MASE':>10}{'sMAPE':>10}{'WQL':>10}{'coverage':>10}",
+        " " * width + "".join(f"{head:>9}" for head in heads),
     ]
     for scores in found.scores:
-        values = (scores.mase, scores.smape, scores.wql, scores.coverage)
-        decimals = (4, 3, 4, 3)
-        cells = "".join(f"{v:>10.{d}f}" for v, d in zip(values, decimals, strict=True))
-        lines.append(f"{scores.name:<16}{cells}")
+        values = [
+            (scores.mase, 4),
+            (scores.smape, 3),
+            (scores.owa, 3),
+            (scores.wql, 4),
+            *((share, 3) for share in scores.coverage.values()),
+        ]
+        cells = "".join(f"{_cell(value, decimals):>9}" for value, decimals in values)
+        lines.append(f"{scores.name:<{width}}{cells}")
     return "\n".join(lines)
 
 
-def _plain(found: "Evaluation") -> dict[str, object]:
-    """JSON values; JSON has no NaN, so a measure that isn't defined is null."""
-    scores = [
-        {
-            name: None if isinstance(value, float) and math.isnan(value) else value
-            for name, value in dataclasses.asdict(scores).items()
-        }
-        for scores in found.scores
-    ]
-    refusals = [str(refusal) for refusal in found.refusals]
-    return {**dataclasses.asdict(found), "scores": scores, "refusals": refusals}
+def _cell(value: float, decimals: int) -> str:
+    if math.isnan(value):
+        return "-"
+    plain = f"{value:.{decimals}f}"
+    return plain if len(plain) <= 8 else f"{value:.2e}"

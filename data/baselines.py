@@ -1,144 +1,106 @@
-"""The forecasts that anybody can make without a model: what a model must beat.
+"""The naive forecasts that anybody can make without a model: what a model must beat.
 
-One series at a time, numpy only; NaN is unobserved. Axes: T time, H horizon, Q quantiles.
+Many series at once, numpy only. Axes: N steps of all series together, n series, H horizon, m steps
+of a season. Series i has the steps `indptr[i]:indptr[i + 1]`; NaN is unobserved.
 """
 
-from collections.abc import Sequence
-from statistics import NormalDist
-
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 
-_ACF_LIMIT = 1.645  # two-sided 90 % of the normal distribution
+from foretell.data.metrics import seasonal_differences
+from foretell.data.pasts import NormalForecast, carry_forward, check_pasts
+from foretell.data.seasonality import find_seasons
 
 
 def seasonal_naive(
-    context: Float64[np.ndarray, " T"], season_length: int, horizon: int
-) -> Float64[np.ndarray, " H"]:
-    """Repeat the last season.
-
-    Args:
-        context: Past values; at least one must be observed.
-        season_length: Steps of a season, m; 1 repeats the last value (the naive forecast).
-        horizon: Steps ahead.
-
-    Returns:
-        Step h has the latest observed value of its phase, or the latest observed value of all where
-        its phase was never observed.
-
-    Raises:
-        ValueError: Nothing is observed, or `season_length` is below 1.
-    """
-    _check(context, season_length)
-    season = np.full(season_length, context[~np.isnan(context)][-1])
-    # Filled up in front to whole seasons, so that a column is a phase and the last row the latest.
-    whole = np.full(-(-context.size // season_length) * season_length, np.nan)
-    whole[whole.size - context.size :] = context
-    for past in whole.reshape(-1, season_length):
-        season = np.where(np.isnan(past), season, past)
-    return np.resize(season, horizon)
-
-
-def seasonal_naive_quantiles(
-    context: Float64[np.ndarray, " T"],
+    target: Float64[np.ndarray, " N"],
+    indptr: Int64[np.ndarray, " n1"],
     season_length: int,
     horizon: int,
-    levels: Sequence[float],
-) -> Float64[np.ndarray, "H Q"]:
-    """Normal quantiles around the seasonal naive forecast, as wide as its in-sample errors.
+) -> NormalForecast:
+    """Repeat the last season; quantiles are as wide as that was wrong in sample.
+
+    Step h has the latest observed value of its phase, or the latest observed value of all where its
+    phase was never observed.
 
     The seasonal naive forecast is a random walk of seasons: in the k-th season ahead its variance
     is k times that of the seasonal differences, whose mean square (about zero, divided by their
-    number less one) is the estimate. Without two such differences the width is 0.
+    number less one) is the estimate. Without two such differences the width is 0. A stricter rival
+    than the Seasonal Naive of the Chronos benchmark, whose published weighted quantile loss takes
+    the point forecast at every level.
 
-    A stricter rival than the Seasonal Naive of the Chronos benchmark, whose published weighted
-    quantile loss takes the point forecast at every level.
+    Args:
+        target: Past values, one series after another.
+        indptr: Start of each series in `target`, and the end.
+        season_length: Steps of a season, m; 1 repeats the last value (the naive forecast).
+        horizon: Steps ahead.
+
+    Raises:
+        ValueError: A series has no observed value, or `season_length` is below 1.
 
     Source: Hyndman and Athanasopoulos, "Forecasting: principles and practice", 3rd edition, section
     5.5.
     """
-    point = seasonal_naive(context, season_length, horizon)
-    error = context[season_length:] - context[:-season_length]
-    error = error[~np.isnan(error)]
-    sigma = np.sqrt((error**2).sum() / (error.size - 1)) if error.size > 1 else 0.0
-    season_ahead = np.arange(horizon) // season_length + 1
-    deviates = np.array([NormalDist().inv_cdf(level) for level in levels])
-    quantiles: Float64[np.ndarray, "H Q"] = (
-        point[:, None] + sigma * np.sqrt(season_ahead)[:, None] * deviates
+    check_pasts(target, indptr, season_length)
+    ahead = np.arange(horizon)
+    season = _last_season(target, indptr, season_length)
+    deviation = np.sqrt(_mean_square(target, indptr, season_length))
+    growth = np.sqrt(ahead // season_length + 1)
+    return NormalForecast(
+        mean=season[:, ahead % season_length], deviation=deviation[:, None] * growth
     )
-    return quantiles
 
 
 def naive2(
-    context: Float64[np.ndarray, " T"], season_length: int, horizon: int
-) -> Float64[np.ndarray, " H"]:
+    target: Float64[np.ndarray, " N"],
+    indptr: Int64[np.ndarray, " n1"],
+    season_length: int,
+    horizon: int,
+) -> NormalForecast:
     """Forecast the last seasonally adjusted value, times the season: the reference of M4.
 
-    A series is adjusted when it passes a 90 % test of its autocorrelation at lag m; the seasonal
-    indices are those of a classical multiplicative decomposition. Unobserved values are taken as
-    the last observed one before them.
+    Which series are adjusted, and by what, `find_seasons` tells. Unobserved values are taken as
+    the last observed one before them. Quantiles are normal and those of a random walk of the
+    adjusted values: h steps ahead h times the mean square of their one-step differences in sample.
 
     Raises:
-        ValueError: Nothing is observed, or `season_length` is below 1.
+        ValueError: A series has no observed value, or `season_length` is below 1.
 
     Source: Makridakis, Spiliotis and Assimakopoulos 2020, "The M4 competition: 100,000 time series
-    and 61 forecasting methods", appendix A; a series with a moving average of 0 is left unadjusted
-    here.
+    and 61 forecasting methods", appendix A.
     """
-    _check(context, season_length)
-    filled = _carry_forward(context)
-    if not _is_seasonal(filled, season_length):
-        return np.full(horizon, filled[-1])
-    indices = _seasonal_indices(filled, season_length)
-    if not np.all(np.isfinite(indices) & (indices != 0)):
-        return np.full(horizon, filled[-1])
-    adjusted_last = filled[-1] / indices[(filled.size - 1) % season_length]
-    phases = (filled.size + np.arange(horizon)) % season_length
-    forecast: Float64[np.ndarray, " H"] = adjusted_last * indices[phases]
-    return forecast
-
-
-def _check(context: Float64[np.ndarray, " T"], season_length: int) -> None:
-    if season_length < 1:
-        raise ValueError(f"season_length is {season_length}; it must be at least 1.")
-    if np.isnan(context).all():
-        raise ValueError("the context has no observed value; at least one is needed.")
-
-
-def _carry_forward(context: Float64[np.ndarray, " T"]) -> Float64[np.ndarray, " T2"]:
-    """Drop leading unobserved values, and repeat the value before every other one."""
-    observed = ~np.isnan(context)
-    source = np.maximum.accumulate(np.where(observed, np.arange(context.size), -1))
-    return context[source[source >= 0]]
-
-
-def _is_seasonal(values: Float64[np.ndarray, " T"], season_length: int) -> bool:
-    if season_length == 1 or values.size < 3 * season_length:
-        return False
-    centred = values - values.mean()
-    if not centred.any():
-        return False
-    lags = range(1, season_length + 1)
-    acf = np.array([centred[lag:] @ centred[:-lag] for lag in lags]) / (centred @ centred)
-    limit = _ACF_LIMIT * np.sqrt((1 + 2 * (acf[:-1] ** 2).sum()) / values.size)
-    return bool(abs(acf[-1]) > limit)
-
-
-def _seasonal_indices(
-    values: Float64[np.ndarray, " T"], season_length: int
-) -> Float64[np.ndarray, " m"]:
-    """Mean ratio to the centred moving average by phase, scaled to a mean of 1."""
-    weights = np.ones(season_length)
-    if season_length % 2 == 0:
-        weights = np.concatenate([[0.5], np.ones(season_length - 1), [0.5]])
-    trend = np.convolve(values, weights / season_length, mode="valid")
-    if not trend.all():
-        return np.full(season_length, np.nan)
-    start = weights.size // 2
-    ratio = values[start : start + trend.size] / trend
-    phase = (start + np.arange(trend.size)) % season_length
-    indices = np.bincount(phase, ratio, minlength=season_length) / np.bincount(
-        phase, minlength=season_length
+    check_pasts(target, indptr, season_length)
+    values, indptr = carry_forward(target, indptr)
+    seasons = find_seasons(values, indptr, season_length)
+    adjusted = seasons.adjust(values, indptr)
+    factor, shift = seasons.ahead(indptr, horizon)
+    deviation = np.sqrt(_mean_square(adjusted, indptr, 1))
+    growth = np.sqrt(np.arange(1, horizon + 1))
+    return NormalForecast(
+        mean=adjusted[indptr[1:] - 1][:, None] * factor + shift,
+        deviation=deviation[:, None] * growth * factor,
     )
-    scaled: Float64[np.ndarray, " m"] = indices / indices.mean()
-    return scaled
+
+
+def _last_season(
+    target: Float64[np.ndarray, " N"], indptr: Int64[np.ndarray, " n1"], season_length: int
+) -> Float64[np.ndarray, "n m"]:
+    """Latest observed value of each phase; the last column is that of the series' last step."""
+    starts, ends = indptr[:-1, None], indptr[1:, None]
+    season = np.full((ends.size, season_length), np.nan)
+    places = ends - season_length + np.arange(season_length)
+    while (missing := np.isnan(season) & (places >= starts)).any():
+        season[missing] = target[places[missing]]
+        places = places - season_length
+    filled, filled_indptr = carry_forward(target, indptr)
+    return np.where(np.isnan(season), filled[filled_indptr[1:] - 1][:, None], season)
+
+
+def _mean_square(
+    values: Float64[np.ndarray, " N"], indptr: Int64[np.ndarray, " n1"], lag: int
+) -> Float64[np.ndarray, " n"]:
+    """Mean square of the differences at a lag, about zero; 0 without two of them."""
+    error, series = seasonal_differences(values, indptr, lag)
+    total = np.bincount(series, error**2, minlength=indptr.size - 1)
+    pairs = np.bincount(series, minlength=indptr.size - 1)
+    return np.where(pairs > 1, total / np.maximum(pairs - 1, 1), 0.0)

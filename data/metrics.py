@@ -31,18 +31,31 @@ def seasonal_scale(
     Source: Hyndman and Koehler 2006, "Another look at measures of forecast accuracy", eq. 2, with m
     for 1 as in M4.
     """
+    error, series = seasonal_differences(target, indptr, season_length)
+    total, pairs = (
+        np.bincount(series, weights, minlength=indptr.size - 1).astype(np.float64)
+        for weights in (np.abs(error), None)
+    )
+    return _ratio(total, pairs)
+
+
+def seasonal_differences(
+    target: Float64[np.ndarray, " N"], indptr: Int64[np.ndarray, " n1"], season_length: int
+) -> tuple[Float64[np.ndarray, " P"], Int64[np.ndarray, " P"]]:
+    """Differences y[t] - y[t - m] of all pairs that are both observed, and whose series each is.
+
+    Raises:
+        ValueError: `season_length` is below 1.
+    """
     if season_length < 1:
         raise ValueError(f"season_length is {season_length}; it must be at least 1.")
-    num_series = indptr.size - 1
-    series = np.repeat(np.arange(num_series), np.diff(indptr))
+    series = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
     if series.size <= season_length:
-        return np.full(num_series, np.nan)
-    error = np.abs(target[season_length:] - target[:-season_length])
+        return np.empty(0), np.empty(0, dtype=np.int64)
+    difference = target[season_length:] - target[:-season_length]
     of_series = series[season_length:]
-    is_pair = (of_series == series[:-season_length]) & ~np.isnan(error)
-    total = np.bincount(of_series, np.where(is_pair, error, 0.0), minlength=num_series)
-    pairs = np.bincount(of_series, is_pair.astype(np.float64), minlength=num_series)
-    return _ratio(total, pairs)
+    is_pair = (of_series == series[:-season_length]) & ~np.isnan(difference)
+    return difference[is_pair], of_series[is_pair]
 
 
 def mase(

@@ -1,52 +1,61 @@
-"""How good a model is on a table: rolling windows, beside the seasonal naive forecast."""
+"""How good a model is on a table: rolling windows, beside forecasts that anybody can make."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float64, Int64
 
-from foretell.data.baselines import seasonal_naive_quantiles
 from foretell.data.bundle import ANY_FREQUENCY, ForecasterSpec, Manifest
 from foretell.data.errors import OptionError, Refusal, TableError
 from foretell.data.future import FUTURE_TABLE
-from foretell.data.metrics import (
-    coverage,
-    mase,
-    mean_over_series,
-    seasonal_scale,
-    smape,
-    weighted_quantile_loss,
-)
+from foretell.data.metrics import seasonal_scale
 from foretell.data.options import Columns, ForecastOptions
-from foretell.data.panel import Panel
+from foretell.data.panel import Panel, Rows
 from foretell.data.regular import regularise
 from foretell.data.rows import read_rows
 from foretell.data.zones import describe_stamp
-from foretell.jobs.windows import Window, grid_stamps, rolling_windows
+from foretell.jobs.rivals import DEFAULT_BASELINES, NAIVE2, Filled, check_baselines, prepare
+from foretell.jobs.tally import LEVELS, Scores, Tally, levels_within
+from foretell.jobs.windows import Cut, cuts, grid_stamps, lay_window, pieces
 from foretell.runtime import Forecaster
 
-LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+MODEL = "model"
+# What is laid at once: steps of context, and numbers of one method's quantiles.
+_MOST_STEPS, _MOST_NUMBERS = 1 << 20, 1 << 22
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Scores:
-    """The measures of one method, over all windows and series.
+class WindowFacts:
+    """One window.
 
     Attributes:
-        name: The method.
-        mase: Mean absolute scaled error, mean over series.
-        smape: Symmetric mean absolute percentage error, 0 to 200, mean over series.
-        wql: Weighted quantile loss at the levels 0.1, 0.2, ... 0.9.
-        coverage: Share of actual values between the quantiles 0.1 and 0.9; 0.8 is ideal.
+        first: Earliest first step of the horizon, as text.
+        last: Latest last step of the horizon, as text.
+        num_series: Series that stand in it.
     """
 
-    name: str
-    mase: float
-    smape: float
-    wql: float
-    coverage: float
+    first: str
+    last: str
+    num_series: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SeriesScores:
+    """The measures of each series that stood in a window, means over its windows.
+
+    Attributes:
+        ids: In order of first appearance.
+        num_windows: Windows in which it was forecast.
+        mase: A row a method, in the order of the scores; NaN where it isn't defined.
+        smape: A row a method; NaN where nothing was observed.
+    """
+
+    ids: pd.Index
+    num_windows: Int64[np.ndarray, " n"]
+    mase: Float64[np.ndarray, "M n"]
+    smape: Float64[np.ndarray, "M n"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,24 +63,76 @@ class Evaluation:
     """What an evaluation found.
 
     Attributes:
-        scores: Of the model, and of SeasonalNaive.
-        num_series: Series that stood in at least one window.
+        scores: Of the model, then of the baselines.
+        windows: The windows in which at least one series stood.
+        series: Measures of each series.
         num_total: Series of the table.
-        num_windows: Windows in which at least one series stood.
         horizon: Steps in a window.
-        season_length: Steps of the season of SeasonalNaive and MASE.
-        refusals: Series that could not be evaluated.
+        season_length: Steps of the season of the baselines and the MASE.
+        frequencies: Of the series, as pandas names them, the commonest first.
+        num_steps: Steps of all series on their grids.
+        num_observed: Of them, those with a value.
+        first: Earliest stamp, as text.
+        last: Latest stamp, as text.
+        refusals: Series that could not be evaluated, or not in every window.
         warnings: Why the scores may flatter the model, a sentence each.
     """
 
-    scores: tuple[Scores, Scores]
-    num_series: int
+    scores: tuple[Scores, ...]
+    windows: tuple[WindowFacts, ...]
+    series: SeriesScores
     num_total: int
-    num_windows: int
     horizon: int
     season_length: int
+    frequencies: tuple[str, ...]
+    num_steps: int
+    num_observed: int
+    first: str
+    last: str
     refusals: tuple[Refusal, ...]
     warnings: tuple[str, ...] = ()
+
+    @property
+    def num_series(self) -> int:
+        """Series that stood in at least one window."""
+        return len(self.series.ids)
+
+    @property
+    def num_windows(self) -> int:
+        """Windows in which at least one series stood."""
+        return len(self.windows)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Backtest:
+    """A table laid for rolling windows, and whom to ask.
+
+    Attributes:
+        forecaster: The model.
+        panel: The whole series.
+        stamps: Of every step of the panel.
+        positions: Place of each series of the panel in the table.
+        options: What the model is asked for.
+        season_length: Steps of a season.
+        num_windows: Windows, one horizon apart.
+    """
+
+    forecaster: Forecaster
+    panel: Panel
+    stamps: Int64[np.ndarray, " N"]
+    positions: Int64[np.ndarray, " n"]
+    options: ForecastOptions
+    season_length: int
+    num_windows: int
+
+    @property
+    def spec(self) -> ForecasterSpec:
+        """What the model was trained for."""
+        return _spec(self.forecaster)
+
+    def cuts(self) -> Iterator[Cut]:
+        """The windows, the earliest first."""
+        return cuts(self.panel, horizon=self.options.horizon, num_windows=self.num_windows)
 
 
 def evaluate(
@@ -82,6 +143,8 @@ def evaluate(
     options: ForecastOptions,
     num_windows: int = 1,
     season_length: int | None = None,
+    baselines: Sequence[str] = DEFAULT_BASELINES,
+    tell: Callable[[str], None] | None = None,
 ) -> Evaluation:
     """Forecast the last windows of every series from what came before each, and measure.
 
@@ -89,52 +152,192 @@ def evaluate(
         table: Long table with the windows' actual values.
         forecaster: The model.
         columns: Names of the columns, the model's covariates included.
-        options: Horizon and frequency; the quantile levels are always 0.1, 0.2, ... 0.9.
+        options: Horizon and frequency; the quantile levels are chosen here.
         num_windows: Windows, one horizon apart; the last ends where the series end.
         season_length: Steps of a season; None takes the model's, or the data's frequency's.
+        baselines: Names of those to stand beside the model, as in `rivals.BASELINES`.
+        tell: Is told how far the work is.
 
     Raises:
         TableError: No series is long enough for a window.
+        OptionError: The season can't be told, or a baseline is unknown.
+        ForetellError: A baseline needs a library that is not installed.
+    """
+    check_baselines(baselines)
+    backtest = lay_backtest(
+        table,
+        forecaster,
+        columns=columns,
+        options=options,
+        num_windows=num_windows,
+        season_length=season_length,
+    )
+    return measure(backtest, baselines, tell)
+
+
+def lay_backtest(
+    table: pd.DataFrame,
+    forecaster: Forecaster,
+    *,
+    columns: Columns,
+    options: ForecastOptions,
+    num_windows: int = 1,
+    season_length: int | None = None,
+) -> Backtest:
+    """Lay a table on its grids and settle what all windows share; arguments as for `evaluate`.
+
+    Raises:
+        TableError: The table can't be understood.
         OptionError: The season can't be told.
     """
-    spec = forecaster.manifest.forecaster
-    assert spec is not None  # a Forecaster refuses bundles that hold none
+    spec = _spec(forecaster)
     rows = read_rows(table, columns)
     panel = regularise(
         rows, options=options, future=None, future_names=(), model_frequency=spec.frequency
     )
-    season = season_length or _season_length(spec, panel)
-    windows = rolling_windows(
-        panel,
-        grid_stamps(panel, rows),
-        horizon=options.horizon,
-        num_windows=num_windows,
-        num_future=len(spec.future_covariates),
-    )
     # A cut series may be too short to tell its frequency; the whole ones have told it.
     aliases = {frequency.alias for frequency in panel.frequencies}
     freq = aliases.pop() if len(aliases) == 1 else options.freq
-    options = replace(options, quantile_levels=LEVELS, freq=freq)
-    results, refusals = [], {refusal.unique_id: refusal for refusal in panel.refusals}
-    for window in windows:
-        result, refused = _measure(forecaster, window, options, season)
-        results.append(result)
-        refusals.update((refusal.unique_id, refusal) for refusal in refused)
-    if not results:
+    levels = levels_within(spec.quantile_levels)
+    return Backtest(
+        forecaster=forecaster,
+        panel=panel,
+        stamps=grid_stamps(panel, rows),
+        positions=_positions(rows, panel),
+        options=replace(options, quantile_levels=levels, freq=freq),
+        season_length=season_length or _season_length(spec, panel),
+        num_windows=num_windows,
+    )
+
+
+def measure(
+    backtest: Backtest, baselines: Sequence[str], tell: Callable[[str], None] | None = None
+) -> Evaluation:
+    """Forecast and measure every window of a backtest, some series at a time.
+
+    Raises:
+        TableError: No series is long enough for a window.
+    """
+    horizon, panel = backtest.options.horizon, backtest.panel
+    every = list(backtest.cuts())
+    if not every:
         raise TableError(
-            f"no series has an observed value more than {options.horizon} steps before its end; "
+            f"no series has an observed value more than {horizon} steps before its end; "
             "give longer series or a smaller --horizon."
         )
+    size = {"num_series": len(panel.ids), "num_windows": len(every), "horizon": horizon}
+    tallies = [Tally(MODEL, backtest.options.quantile_levels, **size)]
+    tallies += [Tally(name, LEVELS, **size) for name in baselines]
+    refusals = {refusal.position: refusal for refusal in panel.refusals}
+    filled = Filled.of(panel)
+    for cut in every:
+        _measure_cut(backtest, filled, cut, tallies, refusals, tell)
+    naive2 = next((tally for tally in tallies if tally.name == NAIVE2), None)
     return Evaluation(
-        scores=_scores(results),
-        num_series=len(set(np.concatenate([result.series for result in results]).tolist())),
+        scores=tuple(tally.scores(naive2) for tally in tallies),
+        windows=tuple(_window_facts(backtest, cut) for cut in every),
+        series=_series_scores(panel, tallies),
         num_total=len(panel.ids) + len(panel.refusals),
-        num_windows=len(results),
-        horizon=options.horizon,
-        season_length=season,
-        refusals=tuple(refusals.values()),
-        warnings=_seen_in_training(forecaster.manifest, panel, options.horizon * num_windows),
+        horizon=horizon,
+        season_length=backtest.season_length,
+        frequencies=_by_commonness([frequency.alias for frequency in panel.frequencies]),
+        num_steps=panel.target.size,
+        num_observed=int((~np.isnan(panel.target)).sum()),
+        first=_text(backtest, backtest.stamps.min()),
+        last=_text(backtest, backtest.stamps.max()),
+        refusals=tuple(refusal for _, refusal in sorted(refusals.items())),
+        warnings=_seen_in_training(
+            backtest.forecaster.manifest, panel, horizon * backtest.num_windows
+        ),
     )
+
+
+def _measure_cut(
+    backtest: Backtest,
+    filled: Filled,
+    cut: Cut,
+    tallies: Sequence[Tally],
+    refusals: dict[int, Refusal],
+    tell: Callable[[str], None] | None,
+) -> None:
+    horizon, season = backtest.options.horizon, backtest.season_length
+    own, *others = tallies
+    answers = [
+        prepare(tally.name, filled, cut, season_length=season, horizon=horizon, levels=tally.levels)
+        for tally in others
+    ]
+    most_series = max(_MOST_NUMBERS // (horizon * len(LEVELS)), 1)
+    done = 0
+    for piece in pieces(backtest.panel, cut, most_steps=_MOST_STEPS, most_series=most_series):
+        window = lay_window(
+            backtest.panel,
+            backtest.stamps,
+            piece,
+            horizon=horizon,
+            num_future=len(backtest.spec.future_covariates),
+        )
+        answer = backtest.forecaster.forecast_rows(window.context, window.future, backtest.options)
+        for refusal in map(_of_this_table, answer.refusals):
+            position = int(backtest.positions[piece.series[refusal.position]])
+            refusals.setdefault(position, replace(refusal, position=position))
+        refused = [refusal.position for refusal in answer.refusals]
+        kept = np.setdiff1d(np.arange(piece.series.size), refused)
+        series, actual = piece.series[kept], window.actual[kept]
+        target, indptr = window.context.target, window.context.indptr
+        scale = seasonal_scale(target, indptr, season)[kept]
+        own.add(series, cut.number, actual, answer.quantiles, scale)
+        for tally, forecast in zip(others, answers, strict=True):
+            tally.add(series, cut.number, actual, forecast(target, indptr)[kept], scale)
+        done += piece.series.size
+        if tell is not None:
+            tell(
+                f"evaluating: window {cut.number + 1} of {own.mase.shape[1]}, "
+                f"{done:,} of {cut.series.size:,} series"
+            )
+
+
+def _series_scores(panel: Panel, tallies: Sequence[Tally]) -> SeriesScores:
+    counts = np.stack([~np.isnan(tally.smape) for tally in tallies]).any(axis=0).sum(axis=1)
+    stood = counts > 0
+    mase, smape = (
+        np.stack([_mean_of_rows(getattr(tally, name))[stood] for tally in tallies])
+        for name in ("mase", "smape")
+    )
+    return SeriesScores(ids=panel.ids[stood], num_windows=counts[stood], mase=mase, smape=smape)
+
+
+def _mean_of_rows(values: Float64[np.ndarray, "n W"]) -> Float64[np.ndarray, " n"]:
+    defined = ~np.isnan(values)
+    count = defined.sum(axis=1)
+    total = np.where(defined, values, 0.0).sum(axis=1)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def _window_facts(backtest: Backtest, cut: Cut) -> WindowFacts:
+    first = backtest.stamps[cut.ends].min()
+    last = backtest.stamps[cut.ends + backtest.options.horizon - 1].max()
+    return WindowFacts(
+        first=_text(backtest, first), last=_text(backtest, last), num_series=cut.series.size
+    )
+
+
+def _text(backtest: Backtest, stamp: np.int64) -> str:
+    return describe_stamp(int(stamp), backtest.panel.stamp_kind, backtest.panel.time_zone)
+
+
+def _positions(rows: Rows, panel: Panel) -> Int64[np.ndarray, " n"]:
+    positions: Int64[np.ndarray, " n"] = rows.positions[rows.ids.get_indexer(panel.ids)]
+    return positions
+
+
+def _by_commonness(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(sorted(dict.fromkeys(names), key=lambda name: (-names.count(name), name)))
+
+
+def _spec(forecaster: Forecaster) -> ForecasterSpec:
+    spec = forecaster.manifest.forecaster
+    assert spec is not None  # a Forecaster refuses bundles that hold none
+    return spec
 
 
 def _seen_in_training(manifest: Manifest, panel: Panel, steps: int) -> tuple[str, ...]:
@@ -155,44 +358,6 @@ def _seen_in_training(manifest: Manifest, panel: Panel, steps: int) -> tuple[str
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Result:
-    """One window: what happened, the unit of the MASE, and both methods' quantiles."""
-
-    series: Int64[np.ndarray, " n"]
-    actual: Float64[np.ndarray, "n H"]
-    scale: Float64[np.ndarray, " n"]
-    model: Float64[np.ndarray, "n H Q"]
-    naive: Float64[np.ndarray, "n H Q"]
-
-
-def _measure(
-    forecaster: Forecaster, window: Window, options: ForecastOptions, season_length: int
-) -> tuple[_Result, tuple[Refusal, ...]]:
-    context = window.context
-    answer = forecaster.forecast_rows(context, window.future, options)
-    refused = [refusal.position for refusal in answer.refusals]
-    kept = np.setdiff1d(np.arange(window.series.size), refused)
-    naive = [
-        seasonal_naive_quantiles(
-            context.target[context.indptr[i] : context.indptr[i + 1]],
-            season_length,
-            options.horizon,
-            LEVELS,
-        )
-        for i in kept
-    ]
-    shape = (kept.size, options.horizon, len(LEVELS))
-    result = _Result(
-        series=window.series[kept],
-        actual=window.actual[kept],
-        scale=seasonal_scale(context.target, context.indptr, season_length)[kept],
-        model=answer.quantiles,
-        naive=np.reshape(naive, shape),
-    )
-    return result, tuple(map(_of_this_table, answer.refusals))
-
-
 def _of_this_table(refusal: Refusal) -> Refusal:
     """Say that the known future of a window is the table's own: nobody gave a future table."""
     where, _, what = refusal.reason.partition(FUTURE_TABLE)
@@ -200,26 +365,6 @@ def _of_this_table(refusal: Refusal) -> Refusal:
         return refusal
     reason = f"in the evaluated steps of this table, {what} Its y may be blank."
     return replace(refusal, reason=reason)
-
-
-def _scores(results: Sequence[_Result]) -> tuple[Scores, Scores]:
-    actual = np.concatenate([result.actual for result in results])
-    scale = np.concatenate([result.scale for result in results])
-
-    def score(name: str, quantiles: Float64[np.ndarray, "n H Q"]) -> Scores:
-        median = quantiles[:, :, LEVELS.index(0.5)]
-        return Scores(
-            name=name,
-            mase=mean_over_series(mase(actual, median, scale)),
-            smape=mean_over_series(smape(actual, median)),
-            wql=weighted_quantile_loss(actual, quantiles, LEVELS),
-            coverage=coverage(actual, quantiles[:, :, 0], quantiles[:, :, -1]),
-        )
-
-    return (
-        score("model", np.concatenate([result.model for result in results])),
-        score("SeasonalNaive", np.concatenate([result.naive for result in results])),
-    )
 
 
 def _season_length(spec: ForecasterSpec, panel: Panel) -> int:

@@ -48,15 +48,15 @@ def _typed(table: pd.DataFrame, ids: pd.Series, columns: Columns) -> dict[object
     for i, series_id in enumerate(rows.ids):
         own = slice(rows.indptr[i], rows.indptr[i + 1])
         order = np.argsort(rows.stamps[own], kind="stable")
-        times = _times(rows.stamps[own][order], rows.stamp_kind, rows.time_zone)
+        times = clock_times(rows.stamps[own][order], rows.stamp_kind, rows.time_zone)
         series[series_id] = (times, rows.target[own][order])
     return series
 
 
-def _times(
+def clock_times(
     stamps: Shaped[np.ndarray, " T"], kind: StampKind, time_zone: str | None
 ) -> Shaped[np.ndarray, " T"]:
-    """Times as they are drawn: whole numbers, or the local clock's."""
+    """Turn stamps into times as they are drawn: whole numbers, or the local clock's."""
     if kind == "integer":
         return stamps
     if kind == "naive":

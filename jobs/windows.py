@@ -14,14 +14,29 @@ from foretell.data.panel import Panel, Rows
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Cut:
+    """A window of all series that are long enough for it.
+
+    Attributes:
+        number: Which window, from 0, the earliest first.
+        series: Which series of the panel stand in it.
+        ends: Where in the panel each one's past ends and its horizon begins.
+    """
+
+    number: int
+    series: Int64[np.ndarray, " n"]
+    ends: Int64[np.ndarray, " n"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Window:
-    """One cut through many series.
+    """Some series of a cut.
 
     Attributes:
         context: The steps before the cut, one row a step, unobserved ones too.
         future: Known-future covariates over the horizon; None where the model has none.
         actual: What happened over the horizon; NaN where unobserved.
-        series: Which series of the panel these are; others are too short for this window.
+        series: Which series of the panel these are.
     """
 
     context: Rows
@@ -30,28 +45,56 @@ class Window:
     series: Int64[np.ndarray, " n"]
 
 
-def rolling_windows(
-    panel: Panel,
-    stamps: Int64[np.ndarray, " N"],
-    *,
-    horizon: int,
-    num_windows: int,
-    num_future: int,
-) -> Iterator[Window]:
+def cuts(panel: Panel, *, horizon: int, num_windows: int) -> Iterator[Cut]:
     """Cut `num_windows` times, `horizon` steps apart; the last window ends where the series end.
+
+    A series without an observed value before a cut doesn't stand in that window; a window without
+    any series is left out.
+    """
+    observed = np.concatenate([[0], np.cumsum(~np.isnan(panel.target))])
+    number = 0
+    for back in range(num_windows, 0, -1):
+        ends = np.maximum(panel.indptr[1:] - back * horizon, panel.indptr[:-1])
+        series = np.flatnonzero(observed[ends] > observed[panel.indptr[:-1]])
+        if series.size:
+            yield Cut(number=number, series=series, ends=ends[series])
+            number += 1
+
+
+def pieces(panel: Panel, cut: Cut, *, most_steps: int, most_series: int) -> Iterator[Cut]:
+    """Take a cut apart into pieces of so many steps or series, and at least one series each."""
+    lengths = cut.ends - panel.indptr[cut.series]
+    first = 0
+    while first < cut.series.size:
+        within = np.cumsum(lengths[first : first + most_series]) <= most_steps
+        last = first + max(int(within.sum()), 1)
+        yield Cut(number=cut.number, series=cut.series[first:last], ends=cut.ends[first:last])
+        first = last
+
+
+def lay_window(
+    panel: Panel, stamps: Int64[np.ndarray, " N"], cut: Cut, *, horizon: int, num_future: int
+) -> Window:
+    """Lay the rows of a cut or of a piece of one.
 
     Args:
         panel: The whole series.
         stamps: Their `grid_stamps`.
+        cut: Where they are cut.
         horizon: Steps in a window.
-        num_windows: Windows, the earliest first.
         num_future: How many of the panel's covariates are known for the future; they come first.
     """
-    for back in range(num_windows, 0, -1):
-        cuts = panel.indptr[1:] - back * horizon
-        series = np.flatnonzero([_has_past(panel, i, int(cut)) for i, cut in enumerate(cuts)])
-        if series.size:
-            yield _window(panel, stamps, series, cuts[series], horizon, num_future)
+    series, starts = cut.series, panel.indptr[cut.series]
+    lengths = cut.ends - starts
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    past = np.arange(indptr[-1]) + np.repeat(starts - indptr[:-1], lengths)
+    ahead = cut.ends[:, None] + np.arange(horizon)
+    context = _rows(panel, stamps, series, past, lengths)
+    future = None
+    if num_future:
+        steps = np.full(series.size, horizon)
+        future = _rows(panel, stamps, series, ahead.ravel(), steps, num_future=num_future)
+    return Window(context=context, future=future, actual=panel.target[ahead], series=series)
 
 
 def grid_stamps(panel: Panel, rows: Rows) -> Int64[np.ndarray, " N"]:
@@ -76,29 +119,6 @@ def grid_stamps(panel: Panel, rows: Rows) -> Int64[np.ndarray, " N"]:
         places = panel.indptr[series][:, None] + np.arange(length)
         stamps[places] = np.concatenate([first[:, None], later], axis=1)
     return stamps
-
-
-def _has_past(panel: Panel, series: int, cut: int) -> bool:
-    return not np.isnan(panel.target[panel.indptr[series] : max(cut, panel.indptr[series])]).all()
-
-
-def _window(
-    panel: Panel,
-    stamps: Int64[np.ndarray, " N"],
-    series: Int64[np.ndarray, " n"],
-    cuts: Int64[np.ndarray, " n"],
-    horizon: int,
-    num_future: int,
-) -> Window:
-    starts = panel.indptr[series]
-    past = np.concatenate([np.arange(a, b) for a, b in zip(starts, cuts, strict=True)])
-    ahead = cuts[:, None] + np.arange(horizon)
-    context = _rows(panel, stamps, series, past, cuts - starts)
-    future = None
-    if num_future:
-        steps = np.full(series.size, horizon)
-        future = _rows(panel, stamps, series, ahead.ravel(), steps, num_future=num_future)
-    return Window(context=context, future=future, actual=panel.target[ahead], series=series)
 
 
 def _rows(

@@ -16,10 +16,11 @@ import numpy as np
 import pandas as pd
 
 from foretell.cli.progress import training_progress
-from foretell.data.baselines import naive2, seasonal_naive, seasonal_naive_quantiles
+from foretell.data.baselines import naive2, seasonal_naive
 from foretell.data.metrics import coverage, mase, mean_over_series, owa, seasonal_scale, smape
 from foretell.data.metrics import weighted_quantile_loss as wql
 from foretell.data.options import Columns
+from foretell.data.theta import theta
 from foretell.export.build import export_run
 from foretell.model.config import ForecasterConfig, TrainingConfig
 from foretell.model.fit import fit_forecaster
@@ -123,16 +124,20 @@ def measure_all(
     values = answer[[f"q{level:g}" for level in LEVELS]].to_numpy()
     quantiles = values.reshape(len(actual), HORIZON, len(LEVELS))
     indptr = np.cumsum([0, *map(len, train.values())])
-    scale = seasonal_scale(np.concatenate(list(train.values())), indptr, SEASON)
-    naive2_point = np.stack([naive2(y, SEASON, HORIZON) for y in train.values()])
-    base = measure(actual, naive2_point, np.repeat(naive2_point[..., None], 9, -1), scale)
-    snaive_point = np.stack([seasonal_naive(y, SEASON, HORIZON) for y in train.values()])
-    snaive = np.stack(
-        [seasonal_naive_quantiles(y, SEASON, HORIZON, LEVELS) for y in train.values()]
-    )
+    past = np.concatenate(list(train.values()))
+    scale = seasonal_scale(past, indptr, SEASON)
+    rivals = {
+        "Naive2": naive2(past, indptr, SEASON, HORIZON),
+        "SeasonalNaive": seasonal_naive(past, indptr, SEASON, HORIZON),
+        "Theta": theta(past, indptr, SEASON, HORIZON),
+    }
+    base = measure(actual, rivals["Naive2"].mean, rivals["Naive2"].quantiles(LEVELS), scale)
     return {
         "foretell": measure(actual, quantiles[..., 4], quantiles, scale, base),
-        "SeasonalNaive": measure(actual, snaive_point, snaive, scale, base),
+        **{
+            name: measure(actual, rival.mean, rival.quantiles(LEVELS), scale, base)
+            for name, rival in rivals.items()
+        },
     }
 
 

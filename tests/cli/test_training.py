@@ -46,10 +46,12 @@ def test_from_a_table_to_scores(foretell, foretell_process, data):
     assert "the last 7 steps held out, so the last 14 steps" in ended.err  # one window was seen
     lines = ended.out.splitlines()
     assert lines[0] == "2 series, 2 windows of 7 steps, season of 7"
-    assert lines[1].split() == ["MASE", "sMAPE", "WQL", "coverage"]
-    assert [line.split()[0] for line in lines[2:]] == ["model", "SeasonalNaive"]
+    assert lines[1].split()[:4] == ["MASE", "sMAPE", "OWA", "WQL"]
+    methods = ["model", "SeasonalNaive", "Naive2", "Theta", "Ridge"]
+    assert [line.split()[0] for line in lines[2:]] == methods
+    assert max(map(len, lines)) <= 80
     # The series repeat exactly: there is no unit for the MASE, and JSON has no NaN.
-    ended = foretell(*evaluate, "--json")
+    ended = foretell(*evaluate, "--json", "-")
     assert ended.err == ""
     scores = json.loads(ended.out)["scores"]
     assert scores[1]["smape"] == 0
