@@ -118,6 +118,7 @@ def run(arguments: Sequence[str]) -> int:
         of_options = isinstance(error, OptionError) or type(error) is ForetellError
         if not isinstance(error, FirstFailedError):  # the first says why
             say_error(problem_as_options(str(error)) if of_options else str(error))
+        _say_notes(error)
         return 2 if isinstance(error, OptionError) else 1
     except KeyboardInterrupt as interrupt:
         return _interrupted(interrupt)
@@ -129,6 +130,7 @@ def run(arguments: Sequence[str]) -> int:
         return 1
     except OSError as error:
         say_error(f"{error.filename or 'input or output'}: {error.strerror or error}.")
+        _say_notes(error)
         return 1
     return 0
 
@@ -158,7 +160,14 @@ def _interrupted(interrupt: KeyboardInterrupt) -> int:
         say(f"interrupted: {steps} saved; go on with --resume")
     else:
         say("interrupted")
+        _say_notes(interrupt)
     return _INTERRUPTED
+
+
+def _say_notes(error: BaseException) -> None:
+    """Tell what a job that has failed has kept."""
+    for note in getattr(error, "__notes__", ()):
+        say(note)
 
 
 def _show_warning(

@@ -160,18 +160,24 @@ def door(
 
 
 def translator_door(
-    model: str | None, server: str | None, device: str, threads: int | None
+    model: str | None,
+    server: str | None,
+    device: str,
+    threads: int | None,
+    in_flight: int | None = None,
 ) -> "OpenTranslatorDoor":
     """Choose who translates: a model in this process, or a server.
 
     Raises:
-        OptionError: Neither is given, or a server together with options of this process.
+        OptionError: Neither is given, or options of the one together with the other.
     """
-    from foretell.jobs.translator_doors import local_translator, remote_translator
+    from foretell.jobs.translator_doors import IN_FLIGHT, local_translator, remote_translator
 
     if server is not None:
         _check_remote(device, threads)
-        return partial(remote_translator, server, model=model)
+        return partial(remote_translator, server, model=model, in_flight=in_flight or IN_FLIGHT)
+    if in_flight is not None:
+        raise OptionError("--in-flight counts requests to a server; give it with --server.")
     return partial(local_translator, _local(model, "translate"), device=device, threads=threads)
 
 

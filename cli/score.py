@@ -6,7 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from foretell.cli import parameters
-from foretell.cli.messages import at_times, counted, say, say_refused_lines
+from foretell.cli.job_progress import job_progress
+from foretell.cli.messages import counted, say, say_refused_lines
 
 EXAMPLE = "Example: foretell score --src a.en --tgt a.de --model models/ende --output scores.txt"
 _FAILED, _SOME_REFUSED = 1, 3
@@ -46,11 +47,13 @@ def score(
         overwrite=overwrite,
     )
     open_door = parameters.translator_door(model, server, device, threads)
-    done, where = run_score_job(job, open_door, tell=at_times(say, at_once=False))
+    with job_progress("pairs") as progress:
+        done, where = run_score_job(job, open_door, tell=progress)
     num_answered = done.num_lines - done.num_refused
     if num_answered or not done.num_refused:
         written = "" if job.output is None else f" -> {job.output}"
-        say(f"{counted(num_answered, 'pair')} scored by {where} in {done.seconds:,.1f} s{written}")
+        took = done.summary.text("pairs")
+        say(f"{counted(num_answered, 'pair')} scored by {where} in {took}{written}")
     if done.num_refused:
         say_refused_lines(done, job.refused_file)
         raise typer.Exit(_SOME_REFUSED if num_answered else _FAILED)

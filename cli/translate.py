@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from foretell.cli import parameters
-from foretell.cli.messages import at_times, counted, say, say_refused_lines
+from foretell.cli.job_progress import job_progress
+from foretell.cli.messages import counted, say, say_refused_lines
 from foretell.data.errors import OptionError
 
 if TYPE_CHECKING:
-    from foretell.jobs.translate import TranslateJob, TranslateResult
+    from foretell.jobs.translate import TranslateJob, TranslatePlan, TranslateResult
 
 EXAMPLE = "Example: foretell translate in.txt --model models/ende --beam-size 4 --output out.txt"
 _FAILED, _SOME_REFUSED = 1, 3
@@ -118,15 +119,19 @@ def translate(
     ] = 1024,
     device: parameters.Device = "auto",
     threads: parameters.Threads = None,
+    in_flight: parameters.InFlight = None,
+    resume: parameters.Resume = False,
     overwrite: parameters.Overwrite = False,
+    dry_run: parameters.DryRun = False,
 ) -> None:
     """Translate a text line by line: as many lines out as in, in their order.
 
     Text is UTF-8. Blank lines stay blank. Lines that can't be translated are left empty and named
-    with their reasons on standard error and in OUTPUT.refused.csv; the exit code is then 3.
+    with their reasons on standard error and in OUTPUT.refused.csv; the exit code is then 3. A job
+    from a file to a file that was ended in any way goes on with --resume.
     """
     from foretell.data.translation import TranslateOptions
-    from foretell.jobs.translate import TranslateJob, run_translate_job
+    from foretell.jobs.translate import TranslateJob, plan_translate_job, run_translate_job
 
     choice: Any = form
     formula: Any = length_formula
@@ -164,10 +169,16 @@ def translate(
         scores=scores,
         plot=plot_attention,
         chunk_lines=chunk_lines,
+        resume=resume,
         overwrite=overwrite,
     )
-    open_door = parameters.translator_door(model, server, device, threads)
-    _report(job, run_translate_job(job, open_door, tell=at_times(say, at_once=False)))
+    open_door = parameters.translator_door(model, server, device, threads, in_flight)
+    if dry_run:
+        _preview(job, plan_translate_job(job, open_door))
+        return
+    with job_progress("lines") as progress:
+        result = run_translate_job(job, open_door, tell=progress)
+    _report(job, result)
 
 
 def _drawing(sample: bool, *, beam_size: int | None, **own: Any) -> dict[str, Any]:
@@ -187,26 +198,51 @@ def _drawing(sample: bool, *, beam_size: int | None, **own: Any) -> dict[str, An
     }
 
 
+def _preview(job: "TranslateJob", plan: "TranslatePlan") -> None:
+    """Tell what the job would do."""
+    where = "standard output" if job.output is None else job.output
+    if plan.was_complete:
+        say(f"{where} is complete; nothing would be done.")
+        return
+    text = "the lines of a text that can be read only once"
+    if plan.num_lines is not None:
+        left = plan.num_lines - plan.num_done
+        chunks = counted(-(-left // job.chunk_lines), "chunk")
+        text = f"{counted(left, 'line')} in {chunks} of at most {job.chunk_lines:,}"
+    say(f"would translate {text}, by {plan.where} -> {where}")
+    if plan.num_done:
+        say(f"{counted(plan.num_done, 'line')} more done already.")
+
+
 def _report(job: "TranslateJob", result: "TranslateResult") -> None:
     """Tell what became of the job, and set the exit code."""
     done = result.done
-    drawn = job.plot if result.num_drawn else None
-    written = [str(path) for path in (job.output, drawn) if path is not None]
     num_answered = done.num_lines - done.num_refused
-    if num_answered or not done.num_refused:
-        where = f" -> {', '.join(written)}" if written else ""
-        lines = counted(num_answered, "line")
-        say(f"{lines} translated by {result.where} in {done.seconds:,.1f} s{where}")
-    if result.num_truncated:
-        lines = counted(result.num_truncated, "line")
-        named = ", ".join(f"{number:,}" for number in result.truncated)
-        more = result.num_truncated - len(result.truncated)
+    if result.was_complete:
+        say(f"{job.output} is complete already: {counted(done.num_lines, 'line')}; nothing done.")
+    elif num_answered or not done.num_refused:
+        say(_success(job, result, num_answered))
+    if done.num_truncated:
+        lines = counted(done.num_truncated, "line")
+        named = ", ".join(f"{number:,}" for number in done.truncated)
+        more = done.num_truncated - len(done.truncated)
         say(
             f"{lines} cut, not translated to the end: "
             f"{named}{f' and {more:,} more; --format jsonl marks them all' if more else ''}"
         )
-    if job.plot is not None and drawn is None:
+    if job.plot is not None and not (result.num_drawn or result.was_complete):
         say(f"warning: {job.plot} is not drawn: no line with words in it was translated")
     if done.num_refused:
         say_refused_lines(done, job.refused_file)
         raise typer.Exit(_SOME_REFUSED if num_answered else _FAILED)
+
+
+def _success(job: "TranslateJob", result: "TranslateResult", num_answered: int) -> str:
+    summary = result.done.summary
+    earlier = result.done.num_lines - summary.num_items
+    told = f"{counted(num_answered, 'line')} translated by {result.where}"
+    told += f" in {summary.text('lines')}"
+    told += f", {earlier:,} of them in earlier runs" if earlier else ""
+    written = [job.output, job.plot if result.num_drawn else None]
+    names = [str(path) for path in written if path is not None]
+    return told + (f" -> {', '.join(names)}" if names else "")

@@ -214,7 +214,9 @@ class AsyncClient:
         return call.answers()
 
     async def _described(self, model: str | ModelInfo | None, version: int | None) -> ModelInfo:
-        return described(model, version) or await self.describe(model, version)
+        if isinstance(model, ModelInfo):
+            return described(model, version)
+        return await self.describe(model, version)
 
     async def _events(
         self, request: TranslateStreamRequest

@@ -327,7 +327,9 @@ class Client:
         return call.answers()
 
     def _described(self, model: str | ModelInfo | None, version: int | None) -> ModelInfo:
-        return described(model, version) or self.describe(model, version)
+        if isinstance(model, ModelInfo):
+            return described(model, version)
+        return self.describe(model, version)
 
     def _complete(self, call: ForecastCall) -> None:
         """Send a call's requests, and give it the answers."""

@@ -100,14 +100,12 @@ def describe_request(name: str | None, version: int | None) -> DescribeModelRequ
     return DescribeModelRequest(model=name or "", version=int(version or 0))
 
 
-def described(model: str | ModelInfo | None, version: int | None) -> ModelInfo | None:
-    """Return what is known of a model already; None where the server has to be asked.
+def described(model: ModelInfo, version: int | None) -> ModelInfo:
+    """Return what a server has told of a model, to be asked again.
 
     Raises:
         OptionError: A version is given besides.
     """
-    if not isinstance(model, ModelInfo):
-        return None
     if version is not None:
         raise OptionError(
             f"the version is {version!r}, and the model tells {model.version} itself; leave the "

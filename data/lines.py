@@ -205,7 +205,8 @@ def _opened(source: str | Path, seen: Seen | None) -> Iterator[BufferedReader | 
         yield cast(BufferedReader, sys.stdin.buffer)
         return
     path = Path(source)
-    with path.open("rb") if seen is None else BufferedReader(_Watched(path, seen)) as file:
+    opened = path.open("rb") if seen is None else BufferedReader(_Watched(path, seen))
+    with cast(BufferedReader, opened) as file:
         if file.peek(2).startswith(b"\x1f\x8b"):
             with gzip.GzipFile(fileobj=file) as unpacked:
                 yield unpacked

@@ -41,6 +41,8 @@ from foretell.jobs.journal_file import (
 )
 from foretell.jobs.output import replacing
 
+__all__ = ["FINGERPRINT", "MOST_KEPT", "Job", "Journal", "Row", "fingerprint", "refused_file"]
+
 MOST_KEPT = 20  # refused items that a finished job keeps for people; the side file has them all
 _JOURNAL, _PARTS, _WORK = "journal.jsonl", "parts", "work"
 _LISTS = ("refused", "notes")
@@ -68,6 +70,7 @@ class Journal:
     without parts nothing is left of it.
 
     Attributes:
+        output: Where the file shall stand in the end.
         parts: Parts that are done; the next one has this number.
         totals: Sums of the counts of all parts, those of killed runs too.
         is_complete: The output of this very job stands already, so nothing is left to do.
@@ -96,7 +99,7 @@ class Journal:
         self.parts = 0
         self.totals: Counter[str] = Counter()
         self.is_complete = False
-        self._output, self._unit, self._columns = output, unit, columns
+        self.output, self._unit, self._columns = output, unit, columns
         self._resume, self._overwrite = resume, overwrite
         self._final = Path(os.path.realpath(output))
         self._record = self._final.with_name(f".{self._final.name}.foretell-done")
@@ -195,7 +198,7 @@ class Journal:
         """
         assert self._file is not None, "begin the job first"
         path = self._part(self.parts)
-        with naming(self._output):
+        with naming(self.output):
             if isinstance(part, Path):
                 part.replace(path)
             else:
@@ -233,7 +236,7 @@ class Journal:
         """
         assert self._file is not None, "begin the job first"
         self._first = {name: list(islice(self._lists(name), MOST_KEPT)) for name in _LISTS}
-        with naming(self._output):
+        with naming(self.output):
             if join is not None:
                 self._write_output(join, ending)
             self._write_refused()
@@ -248,16 +251,16 @@ class Journal:
         written = self._written()
         if written is not None and not (self._resume or self._overwrite):
             raise ForetellError(
-                f"{self._output} is half done, with {self._done(written.totals)} done; {_CHOICE}"
+                f"{self.output} is half done, with {self._done(written.totals)} done; {_CHOICE}"
             )
         if written is None and self._final.exists() and not self._overwrite:
             if not self._resume:
                 raise ForetellError(
-                    f"{self._output} exists; give --overwrite to replace it, or another path."
+                    f"{self.output} exists; give --overwrite to replace it, or another path."
                 )
             if not self._record.exists():
                 raise ForetellError(
-                    f"{self._output} exists, and nothing tells that a job with --resume has "
+                    f"{self.output} exists, and nothing tells that a job with --resume has "
                     "written it; give --overwrite to replace it, or another path."
                 )
 
@@ -286,7 +289,7 @@ class Journal:
             problems = [f"{written.problem}; start anew (overwrite)."]
         elif told := changes(written.job, self._job):
             problems = [
-                f"{self._output} was begun otherwise, and has {self._done(written.totals)} done:",
+                f"{self.output} was begun otherwise, and has {self._done(written.totals)} done:",
                 *told,
                 "Resume with what it was begun with, or start anew (overwrite).",
             ]
@@ -295,7 +298,7 @@ class Journal:
         may_replace = written.overwrite or self._overwrite or not self._final.exists()
         if not problems and not may_replace and written.joined != _bytes_of(self._final):
             problems = [
-                f"{self._output} was written by something else since this job began; give "
+                f"{self.output} was written by something else since this job began; give "
                 "--overwrite too to replace it, or move it away."
             ]
         if problems:
@@ -307,11 +310,11 @@ class Journal:
         try:
             record = json.loads(self._record.read_bytes())
             if record["format"] != FORMAT or record["output"] != _bytes_of(self._final):
-                problems = [f"{self._output} was changed since a job has written it"]
+                problems = [f"{self.output} was changed since a job has written it"]
             elif told := changes(record["job"], self._job):
-                problems = [f"{self._output} is of another job:", *told]
+                problems = [f"{self.output} is of another job:", *told]
         except (OSError, ValueError, KeyError, TypeError):
-            problems = [f"{self._output} exists, and nothing tells which job has written it"]
+            problems = [f"{self.output} exists, and nothing tells which job has written it"]
         if not problems:
             self.is_complete, self.parts = True, record["parts"]
             self.totals, self._first = Counter(record["totals"]), record["first"]
@@ -328,7 +331,7 @@ class Journal:
         sync(self._final.parent)
 
     def _write_refused(self) -> None:
-        target = refused_file(self._output)
+        target = refused_file(self.output)
         if not self._first["refused"]:
             target.unlink(missing_ok=True)
             return

@@ -1,15 +1,17 @@
 """What every job over lines does: ask for those that can be read, write an answer for each."""
 
-import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol, TypeVar
 
 from foretell.data.translation import RefusedSentencesError
-from foretell.jobs.line_output import RefusedLine, RefusedLines, line_writer, refused_file
+from foretell.jobs.answered_lines import AnsweredLine, LineCounts, RefusedLine
+from foretell.jobs.line_output import WriteLines
 from foretell.jobs.option_names import problem_as_options
+from foretell.jobs.pipeline import run_pipeline
+from foretell.jobs.summary import JobProgress, JobSummary, Meter
+from foretell.jobs.translator_doors import TranslatorDoor
 
 
 class Numbered(Protocol):
@@ -26,6 +28,7 @@ class Numbered(Protocol):
 
 L = TypeVar("L", bound=Numbered)
 A = TypeVar("A")
+Tell = Callable[[JobProgress], None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,60 +39,66 @@ class LinesDone:
         num_lines: Lines of the input, and so of the output.
         num_refused: Those among them that got no answer.
         refused: The first of these, with their reasons.
-        seconds: How long it took.
+        num_truncated: Lines whose end was not read, because they were too long for the model.
+        truncated: The numbers of the first of these, from 1.
+        summary: What this run took; it has done the lines that no earlier one had done.
     """
 
     num_lines: int
     num_refused: int
     refused: tuple[RefusedLine, ...]
-    seconds: float
+    num_truncated: int
+    truncated: tuple[int, ...]
+    summary: JobSummary
 
-
-class _NothingAnsweredError(Exception):
-    """Leaves an output as it was."""
+    @classmethod
+    def of(cls, counts: LineCounts, summary: JobSummary) -> "LinesDone":
+        """Sum up."""
+        return cls(
+            num_lines=counts.num_lines,
+            num_refused=counts.num_refused,
+            refused=tuple(counts.refused),
+            num_truncated=counts.num_truncated,
+            truncated=tuple(counts.truncated),
+            summary=summary,
+        )
 
 
 def answer_lines(
     chunks: Iterable[list[L]],
-    answer: Callable[[list[L]], Iterable[tuple[str, RefusedLine | None]]],
-    output: Path | None,
+    answer: Callable[[list[L]], list[AnsweredLine]],
+    output: AbstractContextManager[WriteLines],
+    door: TranslatorDoor,
     *,
-    tell: Callable[[str], None] | None = None,
+    before: LineCounts | None = None,
+    total: int | None = None,
+    eager: bool = False,
+    tell: Tell | None = None,
 ) -> LinesDone:
-    """Write a line for every line, in their order.
+    """Write a line for every line, in their order; reading, computing and writing overlap.
 
     Args:
-        chunks: The lines of the input.
-        answer: Yields for each line of a chunk what to write, and why it was refused if it was.
-        output: See `line_writer`; refused lines go to `refused_file(output)`. Where every line is
-            refused the output stays as it was.
-        tell: Called with what has been done.
+        chunks: The lines of the input that are not done yet.
+        answer: Answers the lines of a chunk; called in several threads.
+        output: Hands out what writes lines.
+        door: Who computes: how much at a time, and how that is stopped.
+        before: What earlier runs have done.
+        total: Lines of the whole input; None where nobody knows.
+        eager: Write the answers of a chunk before the next one is taken.
+        tell: Called with how far the job is.
     """
-    start = time.perf_counter()
-    num_lines = 0
-    with (
-        RefusedLines(refused_file(output)) as refused,
-        suppress(_NothingAnsweredError),
-        line_writer(output) as write,
-    ):
-        for chunk in chunks:
-            texts = []
-            for text, refusal in answer(chunk):
-                texts.append(text)
-                if refusal is not None:
-                    refused.add(refusal)
-            write("".join(f"{text}\n" for text in texts))
-            num_lines += len(texts)
+    counts = LineCounts() if before is None else before
+    num_before = counts.num_lines
+    meter = Meter(done=num_before, total=total, busy_s=door.busy_s, threads=door.threads)
+    in_flight = 1 if eager else door.in_flight
+    results = run_pipeline(chunks, answer, in_flight=in_flight, stop=door.stop)
+    with output as write, closing(results):
+        for lines in results:
+            write(lines)
+            counts.add(lines)
             if tell is not None:
-                tell(f"{num_lines:,} line{'' if num_lines == 1 else 's'} done")
-        if 0 < num_lines == refused.count:
-            raise _NothingAnsweredError
-    return LinesDone(
-        num_lines=num_lines,
-        num_refused=refused.count,
-        refused=tuple(refused.first),
-        seconds=time.perf_counter() - start,
-    )
+                tell(meter.progress(counts.num_lines - num_before))
+    return LinesDone.of(counts, meter.summary(counts.num_lines - num_before))
 
 
 def ask(lines: Sequence[L], call: Callable[[], Sequence[A]]) -> list[A | RefusedLine]:

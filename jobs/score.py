@@ -1,7 +1,7 @@
 """The scoring job: how probable given translations are, a line each."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -9,9 +9,12 @@ from typing import Literal
 
 from foretell.data.errors import ForetellError, OptionError
 from foretell.data.lines import Line, arriving_lines, check_sources, count_lines, line_counts
+from foretell.data.translation import PairScore
+from foretell.jobs.answered_lines import AnsweredLine, RefusedLine
+from foretell.jobs.journal import refused_file
 from foretell.jobs.line_chunks import in_chunks
-from foretell.jobs.line_job import LinesDone, answer_lines, ask
-from foretell.jobs.line_output import RefusedLine, refused_file
+from foretell.jobs.line_job import LinesDone, Tell, answer_lines, ask
+from foretell.jobs.line_output import direct_output
 from foretell.jobs.output import check_outputs, check_stdout
 from foretell.jobs.translation_text import number, to_json
 from foretell.jobs.translator_doors import OpenTranslatorDoor, TranslatorDoor
@@ -40,7 +43,7 @@ class ScoreJob:
     @property
     def refused_file(self) -> Path | None:
         """Where the refused lines and their reasons go; None when the answer goes to stdout."""
-        return refused_file(self.output)
+        return None if self.output is None else refused_file(self.output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,7 @@ class _LinePair:
 
 
 def run_score_job(
-    job: ScoreJob, open_door: OpenTranslatorDoor, *, tell: Callable[[str], None] | None = None
+    job: ScoreJob, open_door: OpenTranslatorDoor, *, tell: Tell | None = None
 ) -> tuple[LinesDone, str]:
     """Score each pair of lines.
 
@@ -76,7 +79,8 @@ def run_score_job(
     _check(job)
     with open_door() as door:
         chunks = in_chunks(_pairs(job), job.chunk_lines, lambda p: len(p.src.text + p.tgt.text))
-        done = answer_lines(chunks, lambda chunk: _score(job, door, chunk), job.output, tell=tell)
+        output = direct_output(job.output)
+        done = answer_lines(chunks, lambda chunk: _score(job, door, chunk), output, door, tell=tell)
         return done, door.where
 
 
@@ -115,23 +119,28 @@ def _pairs(job: ScoreJob) -> Iterator[_LinePair]:
     _check_counts(counts)  # how many lines came through a pipe is known only now
 
 
-def _score(
-    job: ScoreJob, door: TranslatorDoor, lines: list[_LinePair]
-) -> Iterator[tuple[str, RefusedLine | None]]:
+def _score(job: ScoreJob, door: TranslatorDoor, lines: list[_LinePair]) -> list[AnsweredLine]:
     pairs = [(line.src.text, line.tgt.text) for line in lines]
     answers = ask(lines, lambda: door.score(pairs))
-    for line, answer in zip(lines, answers, strict=True):
-        values = {"line": line.number, "source": line.src.text, "target": line.tgt.text}
-        if isinstance(answer, RefusedLine):
-            text = to_json(values | {"refused": answer.reason}) if job.form == "jsonl" else ""
-            yield text, answer
-        elif job.form == "jsonl":
-            values |= {
-                "log_prob": number(answer.log_prob),
-                "score": number(answer.score),
-                "tokens": answer.tokens,
-                "token_log_probs": [number(value) for value in answer.token_log_probs],
-            }
-            yield to_json(values), None
-        else:
-            yield f"{answer.log_prob:.6f}", None
+    return [_written(job, line, answer) for line, answer in zip(lines, answers, strict=True)]
+
+
+def _written(job: ScoreJob, line: _LinePair, answer: PairScore | RefusedLine) -> AnsweredLine:
+    refused = answer.reason if isinstance(answer, RefusedLine) else None
+    if job.form == "jsonl":
+        return AnsweredLine(line.number, _json_line(line, answer), refused=refused)
+    text = "" if isinstance(answer, RefusedLine) else f"{answer.log_prob:.6f}"
+    return AnsweredLine(line.number, text, refused=refused)
+
+
+def _json_line(line: _LinePair, answer: PairScore | RefusedLine) -> str:
+    values = {"line": line.number, "source": line.src.text, "target": line.tgt.text}
+    if isinstance(answer, RefusedLine):
+        return to_json(values | {"refused": answer.reason})
+    values |= {
+        "log_prob": number(answer.log_prob),
+        "score": number(answer.score),
+        "tokens": answer.tokens,
+        "token_log_probs": [number(value) for value in answer.token_log_probs],
+    }
+    return to_json(values)

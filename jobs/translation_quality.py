@@ -15,9 +15,10 @@ from foretell.data.errors import ForetellError
 from foretell.data.lines import Line
 from foretell.data.text import normalise
 from foretell.data.translation import TranslateOptions, Translation
+from foretell.jobs.answered_lines import RefusedLine
+from foretell.jobs.journal import MOST_KEPT
 from foretell.jobs.line_chunks import in_chunks
 from foretell.jobs.line_job import ask
-from foretell.jobs.line_output import MOST_KEPT, RefusedLine
 from foretell.jobs.translator_doors import TranslatorDoor
 
 if TYPE_CHECKING:

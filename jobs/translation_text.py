@@ -7,7 +7,7 @@ from typing import Any
 from foretell.data.lines import Line
 from foretell.data.text import normalise
 from foretell.data.translation import Hypothesis, Translation
-from foretell.jobs.line_output import RefusedLine
+from foretell.jobs.answered_lines import RefusedLine
 
 # JSON leaves these as they are, and some readers take them for line ends.
 _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "\x85\u2028\u2029"}

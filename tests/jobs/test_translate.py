@@ -135,7 +135,8 @@ def test_truncated_lines_are_cut_and_named(run, tmp_path):
     options = TranslateOptions(truncate_source=True)
     result = run(f"a b\n{LONG}\n", options=options)
     assert (tmp_path / "out.txt").read_text() == "b a\n" + " ".join(["word"] * 10) + "\n"
-    assert (result.num_truncated, result.truncated, result.done.num_refused) == (1, (2,), 0)
+    done = result.done
+    assert (done.num_truncated, done.truncated, done.num_refused) == (1, (2,), 0)
     assert files(tmp_path) == ["in.txt", "out.txt"]
 
 
@@ -161,7 +162,7 @@ def test_many_refusals_stay_out_of_memory(run, tmp_path):
     assert len((tmp_path / "out.txt.refused.csv").read_text().splitlines()) == 301
 
 
-def test_a_failing_door_leaves_the_old_bytes_and_no_crumbs(run, tmp_path, backwards):
+def test_a_failing_door_leaves_the_old_bytes_and_what_is_done_to_go_on_with(run, tmp_path, backwards):
     class Failing(backwards):
         def translate(self, sentences, options, *, first_place=0):
             if sentences == ["c"]:
@@ -172,9 +173,15 @@ def test_a_failing_door_leaves_the_old_bytes_and_no_crumbs(run, tmp_path, backwa
     (tmp_path / "out.txt.refused.csv").write_text("old reasons")
     with pytest.raises(ForetellError, match="went away"):
         run(f"{LONG}\nb\nc\n", chunk_lines=1, overwrite=True, model=Failing())
-    assert files(tmp_path) == ["in.txt", "out.txt", "out.txt.refused.csv"]
+    assert files(tmp_path) == [".out.txt.foretell-job", "in.txt", "out.txt", "out.txt.refused.csv"]
     assert (tmp_path / "out.txt").read_text() == "old"
     assert (tmp_path / "out.txt.refused.csv").read_text() == "old reasons"
+    model = backwards()
+    result = run(f"{LONG}\nb\nc\n", chunk_lines=1, resume=True, model=model)
+    assert model.asked == [(["c"], [TranslateOptions()])]
+    assert (tmp_path / "out.txt").read_text() == "\nb\nc\n"
+    assert (result.done.num_lines, result.done.num_refused) == (3, 1)
+    assert [line.number for line in result.done.refused] == [1]
 
 
 def test_n_best_and_scores_stand_in_one_line_with_tabs(translate):
@@ -222,8 +229,8 @@ def test_draws_the_attention_of_the_first_sentences_that_hold_words(run, tmp_pat
     text = "\na b\n-\nc d\ne f\ng h\ni j\n"
     run(text, plot=tmp_path / "out.png", chunk_lines=4, model=model)
     assert (tmp_path / "out.png").read_bytes().startswith(b"\x89PNG")
-    wanted = [option.attention for _, options in model.asked for option in options]
-    assert wanted == [False, True, False, True, True, True, False]
+    drawn = [texts for texts, options in model.asked if options[0].attention]
+    assert drawn == [["a b"], ["c d"], ["e f"], ["g h"]]
 
 
 def test_a_model_without_attention_is_told_before_the_work(run, tmp_path, backwards):

@@ -1,0 +1,95 @@
+"""A model on a server, for as long as a job needs it: patiently, and never another model."""
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from foretell.client import Client, Credentials, ModelInfo, RemoteError
+from foretell.data.errors import ForetellError
+
+# A server that is started anew is back within minutes; a job of hours can wait, nobody sits there.
+PATIENCE_S = 600.0
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 5.0
+
+
+class JobServer:
+    """One version of one model, on a server that may be full, or away for a while.
+
+    Attributes:
+        client: To ask; several threads may.
+        info: What the server told of the model when the job began.
+    """
+
+    def __init__(self, client: Client, name: str | None, patience_s: float) -> None:
+        self.client = client
+        self.info: ModelInfo = client.describe(name)
+        self._patience_s = patience_s
+        self._is_stopped = threading.Event()
+
+    @property
+    def where(self) -> str:
+        """What computes, for people to read."""
+        info = self.info
+        return f"{info.name} version {info.version} at {self.client.target} ({info.provider})"
+
+    def check_model(self) -> None:
+        """Wait until the server is there, and see that it has the same model still.
+
+        Raises:
+            ForetellError: It has another one, or the job was stopped.
+            RemoteError: It isn't there for longer than the job is patient, or says no.
+        """
+        was, now = self.info, self._described()
+        if (now.version, now.manifest) != (was.version, was.manifest):
+            other = "another model as version" if now.version == was.version else "version"
+            raise ForetellError(
+                f"server {self.client.target} has {other} {now.version} of {was.name} now, and the "
+                f"job was begun with version {was.version}; half of the output would be another "
+                "model's. Have the server serve that one again, or start anew (overwrite)."
+            )
+
+    def stop(self) -> None:
+        """End all calls; nothing can be asked any more."""
+        self._is_stopped.set()
+        self.client.close()
+
+    def _described(self) -> ModelInfo:
+        until, wait_s = time.monotonic() + self._patience_s, _FIRST_WAIT_S
+        while True:
+            try:
+                return self.client.describe(self.info.name)
+            except RemoteError as error:
+                if error.code != "UNAVAILABLE" or time.monotonic() + wait_s > until:
+                    raise
+            if self._is_stopped.wait(wait_s * random.uniform(0.5, 1.0)):
+                raise ForetellError("the job was stopped.")
+            wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+
+
+@contextmanager
+def job_server(
+    target: str, *, model: str | None, in_flight: int, patience_s: float = PATIENCE_S
+) -> Iterator[JobServer]:
+    """Connect to a server, with the credentials of the environment.
+
+    Args:
+        target: HOST:PORT of the server.
+        model: Its name; None where the server serves one.
+        in_flight: Requests of one call that are on their way at a time.
+        patience_s: Seconds that a request may take, those included in which the server is full or
+            away. At the beginning nothing is waited for: the address may be wrong.
+
+    Raises:
+        OptionError: The credentials contradict, or a token would go in clear to another machine.
+        RemoteError: It can't be reached, or has no such model.
+    """
+    with Client(
+        target,
+        credentials=Credentials.from_environment(),
+        timeout_s=patience_s,
+        retry_s=patience_s,
+        in_flight=in_flight,
+    ) as client:
+        yield JobServer(client, model, patience_s)

@@ -1,0 +1,98 @@
+"""A text file that a job reads again when it is resumed: the same bytes each time, or none."""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from foretell.data.errors import TextError
+from foretell.data.lines import Line, arriving_lines, arriving_records
+from foretell.jobs.journal_file import FINGERPRINT
+
+State = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TextFile:
+    """A file of lines, and what its bytes were when it was looked at.
+
+    Attributes:
+        path: Of the file.
+        num_lines: How many it has, text or not.
+        fingerprint: Of its bytes, packed or not.
+        state: Where it lay, its size and when it was written: while these stay, so do the bytes.
+    """
+
+    path: str
+    num_lines: int
+    fingerprint: str
+    state: State
+
+    def lines(self) -> Iterator[Line]:
+        """Read the lines.
+
+        A file that is removed or replaced meanwhile is read to its end, as it was.
+
+        Raises:
+            TextError: It can't be read, or has other bytes by now.
+        """
+        state = self._checked(self.state, _look(self.path))
+        digest = hashlib.sha256()
+        for lines in arriving_lines(self.path, seen=digest.update):
+            state = self._still(state)
+            yield from lines
+        if _named(digest) != self.fingerprint:
+            raise self._changed()
+
+    def _still(self, state: State) -> State:
+        try:
+            now = _state(self.path)
+        except OSError:
+            return state  # it was removed; what was opened stays
+        return state if now[:2] != state[:2] else self._checked(state, now)
+
+    def _checked(self, state: State, now: State) -> State:
+        """Return the state in which it is now, if its bytes are the same all the same."""
+        if now != state and look_at_text(self.path).fingerprint != self.fingerprint:
+            raise self._changed()
+        return now
+
+    def _changed(self) -> TextError:
+        return TextError(
+            f"{self.path} was changed while it was read, and its lines belong together. Start anew "
+            "once it stays as it is."
+        )
+
+
+def is_text_file(source: str) -> bool:
+    """Whether a source can be read more than once: no pipe, no device."""
+    return source != "-" and os.path.isfile(source)
+
+
+def look_at_text(path: str) -> TextFile:
+    """Read a file once to know its lines and its bytes.
+
+    Raises:
+        TextError: It can't be read.
+    """
+    state = _look(path)
+    digest = hashlib.sha256()
+    num_lines = sum(len(lines) for lines in arriving_records(path, seen=digest.update))
+    return TextFile(path, num_lines, _named(digest), state)
+
+
+def _look(path: str) -> State:
+    try:
+        return _state(path)
+    except OSError as error:
+        raise TextError(f"{path} can't be read ({error.strerror}).") from error
+
+
+def _state(path: str) -> State:
+    found = os.stat(path)
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _named(digest: Any) -> str:
+    return FINGERPRINT + str(digest.hexdigest())
