@@ -56,18 +56,22 @@ class TableParts:
             TableError: The input has changed, or is gone.
             OSError, pyarrow.ArrowException: It can't be read.
         """
+        rows: Int64[np.ndarray, " N"] | range
         if self.files is not None:
             table, rows = self.files.read(number)
-            codes = plain_ids(table.column(self.id_column)).dictionary_encode().indices
-            order = np.argsort(codes.to_numpy(zero_copy_only=False), kind="stable")
-            return self.form.frame(table.take(order), rows[order])
-        assert self.spans is not None
-        span = self.spans[number]
-        if span is None:
-            return self.form.frame(self.source.empty(), range(0))
-        return self.form.frame(
-            self.source.read(span), range(span.first_row, span.first_row + span.num_rows)
-        )
+        else:
+            assert self.spans is not None
+            span = self.spans[number]
+            if span is None:
+                return self.form.frame(self.source.empty(), range(0))
+            table = self.source.read(span)
+            rows = range(span.first_row, span.first_row + span.num_rows)
+        coded = plain_ids(table.column(self.id_column)).dictionary_encode()
+        series = coded.indices.to_numpy(zero_copy_only=False)
+        if (np.diff(series) < 0).any():
+            order = np.argsort(series, kind="stable")
+            table, rows = table.take(order), np.asarray(rows)[order]
+        return self.form.frame(table, rows)
 
 
 def parts_of(
