@@ -8,6 +8,7 @@ import typer
 from foretell.cli import parameters
 from foretell.cli.job_progress import job_progress
 from foretell.cli.messages import counted, say, say_refused
+from foretell.cli.ray_options import RayChoice, absolute
 from foretell.data.options import Columns
 from foretell.jobs.refused_series import MOST_SHOWN
 
@@ -56,6 +57,8 @@ def forecast(
     device: parameters.Device = "auto",
     threads: parameters.Threads = None,
     in_flight: parameters.InFlight = None,
+    ray: parameters.Ray = None,
+    num_workers: parameters.NumWorkers = None,
     resume: parameters.Resume = False,
     overwrite: parameters.Overwrite = False,
     dry_run: parameters.DryRun = False,
@@ -64,27 +67,29 @@ def forecast(
 
     Series that can't be forecast are named with their reasons on standard error and in
     OUTPUT.refused.csv; the others get their answers, and the exit code is 3. With --resume a job
-    that was ended in any way goes on where it was, when the same command is given again.
+    that was ended in any way goes on where it was, when the same command is given again. With --ray
+    many processes share the work; input and model stand at the same path on every node.
     """
     from foretell.jobs.batch import UNIT, Listeners, preview_job, run_job
     from foretell.jobs.forecast_job import ForecastJob
 
+    on_ray = RayChoice.of(ray, num_workers, output=output, source=data)
     job = ForecastJob(
-        data=data,
+        data=absolute(data, on_ray),
         horizon=parameters.horizon_steps(horizon),
         columns=Columns(unique_id=id_col, ds=time_col, y=target_col, time_zone=time_zone),
         csv=parameters.csv_format(separator, decimal, date_format),
-        future=future,
+        future=future and absolute(future, on_ray),
         quantiles=parameters.numbers(quantiles, "--quantiles", "0.1,0.5,0.9"),
         level=parameters.numbers(level, "--level", "80,95"),
         freq=freq,
         allow_other_frequency=allow_other_frequency,
-        output=None if output == "-" else Path(output),
+        output=None if output == "-" else Path(absolute(output, on_ray)),
         plot=plot,
         resume=resume,
         overwrite=overwrite,
     )
-    door = parameters.door(model, server, device, threads, in_flight)
+    door = parameters.door(model, server, device, threads, in_flight, on_ray)
     if dry_run:
         _preview(job, preview_job(job, door, Listeners(tell=say)))
         return

@@ -30,6 +30,7 @@ from foretell.cli import (
     verify,
 )
 from foretell.cli.messages import say, say_error
+from foretell.cli.ray_options import with_address
 from foretell.data.errors import ForetellError, OptionError, TableWarning
 from foretell.jobs.option_names import problem_as_options
 from foretell.model.ranks import FirstFailedError, world_size
@@ -41,7 +42,7 @@ _EXIT_CODES = (
 _INTERRUPTED = 130
 
 _EXTRA_OF = dict.fromkeys(("torch", "onnx", "onnxscript", "lightning_fabric"), "train")
-_EXTRA_OF |= {"sacrebleu": "evaluate", "matplotlib": "plot"}
+_EXTRA_OF |= {"sacrebleu": "evaluate", "matplotlib": "plot", "ray": "ray", "ray.data": "ray"}
 
 
 class _Commands(TyperGroup):
@@ -109,7 +110,7 @@ def run(arguments: Sequence[str]) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("always", TableWarning)
             warnings.showwarning = _show_warning
-            app(args=list(arguments), prog_name="foretell")
+            app(args=with_address(arguments), prog_name="foretell")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except ForetellError as error:

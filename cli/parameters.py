@@ -10,6 +10,7 @@ from foretell.data.errors import OptionError
 from foretell.data.options import MAX_HORIZON
 
 if TYPE_CHECKING:
+    from foretell.cli.ray_options import RayChoice
     from foretell.data.reading import CsvFormat
     from foretell.jobs.doors import OpenDoor
     from foretell.jobs.translator_doors import OpenTranslatorDoor
@@ -74,6 +75,17 @@ Resume = Annotated[
 ]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Tell what would be done; nothing is written.")
+]
+Ray = Annotated[
+    str | None,
+    typer.Option(
+        metavar="[ADDRESS]",
+        help="Compute on Ray: HOST:PORT of a cluster, auto for this machine's, or alone.",
+    ),
+]
+NumWorkers = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=1, help="Of --ray. [as many as the cluster has room for]"),
 ]
 InFlight = Annotated[
     int | None,
@@ -143,6 +155,7 @@ def door(
     device: str,
     threads: int | None,
     in_flight: int | None = None,
+    ray: "RayChoice | None" = None,
 ) -> "OpenDoor":
     """Choose who forecasts: a model in this process, or a server.
 
@@ -152,11 +165,16 @@ def door(
     from foretell.jobs.doors import IN_FLIGHT, local_door, remote_door
 
     if server is not None:
-        _check_remote(device, threads)
+        _check_remote(device, threads, ray)
         return partial(remote_door, server, model=model, in_flight=in_flight or IN_FLIGHT)
     if in_flight is not None:
         raise OptionError("--in-flight counts requests to a server; give it with --server.")
-    return partial(local_door, _local(model, "forecast"), device=device, threads=threads)
+    path = _local(model, "forecast")
+    if ray is not None:
+        from foretell.jobs.ray_doors import ray_door
+
+        return partial(ray_door, path, ray.workers(device, threads))
+    return partial(local_door, path, device=device, threads=threads)
 
 
 def translator_door(
@@ -165,6 +183,7 @@ def translator_door(
     device: str,
     threads: int | None,
     in_flight: int | None = None,
+    ray: "RayChoice | None" = None,
 ) -> "OpenTranslatorDoor":
     """Choose who translates: a model in this process, or a server.
 
@@ -174,14 +193,21 @@ def translator_door(
     from foretell.jobs.translator_doors import IN_FLIGHT, local_translator, remote_translator
 
     if server is not None:
-        _check_remote(device, threads)
+        _check_remote(device, threads, ray)
         return partial(remote_translator, server, model=model, in_flight=in_flight or IN_FLIGHT)
     if in_flight is not None:
         raise OptionError("--in-flight counts requests to a server; give it with --server.")
-    return partial(local_translator, _local(model, "translate"), device=device, threads=threads)
+    path = _local(model, "translate")
+    if ray is not None:
+        from foretell.jobs.ray_doors import ray_translator
+
+        return partial(ray_translator, path, ray.workers(device, threads))
+    return partial(local_translator, path, device=device, threads=threads)
 
 
-def _check_remote(device: str, threads: int | None) -> None:
+def _check_remote(device: str, threads: int | None, ray: "RayChoice | None") -> None:
+    if ray is not None:
+        raise OptionError("--ray has its own workers; give it or --server.")
     if device != "auto" or threads is not None:
         raise OptionError("--device and --threads are the server's; give them to foretell serve.")
 

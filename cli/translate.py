@@ -8,6 +8,7 @@ import typer
 from foretell.cli import parameters
 from foretell.cli.job_progress import job_progress
 from foretell.cli.messages import counted, say, say_refused_lines
+from foretell.cli.ray_options import RayChoice, absolute
 from foretell.data.errors import OptionError
 
 if TYPE_CHECKING:
@@ -120,6 +121,8 @@ def translate(
     device: parameters.Device = "auto",
     threads: parameters.Threads = None,
     in_flight: parameters.InFlight = None,
+    ray: parameters.Ray = None,
+    num_workers: parameters.NumWorkers = None,
     resume: parameters.Resume = False,
     overwrite: parameters.Overwrite = False,
     dry_run: parameters.DryRun = False,
@@ -128,7 +131,8 @@ def translate(
 
     Text is UTF-8. Blank lines stay blank. Lines that can't be translated are left empty and named
     with their reasons on standard error and in OUTPUT.refused.csv; the exit code is then 3. A job
-    from a file to a file that was ended in any way goes on with --resume.
+    from a file to a file that was ended in any way goes on with --resume. With --ray many processes
+    share the work; text and model stand at the same path on every node.
     """
     from foretell.data.translation import TranslateOptions
     from foretell.jobs.translate import TranslateJob, plan_translate_job, run_translate_job
@@ -137,8 +141,9 @@ def translate(
     formula: Any = length_formula
     if attention and form == "text":
         raise OptionError("--attention is an option of --format jsonl; give both, or neither.")
+    on_ray = RayChoice.of(ray, num_workers, output=output, source=text)
     job = TranslateJob(
-        source=text,
+        source=absolute(text, on_ray),
         options=TranslateOptions(
             n_best=n_best,
             length_penalty=length_penalty,
@@ -164,7 +169,7 @@ def translate(
                 seed=seed,
             ),
         ),
-        output=None if output == "-" else Path(output),
+        output=None if output == "-" else Path(absolute(output, on_ray)),
         form=choice,
         scores=scores,
         plot=plot_attention,
@@ -172,7 +177,7 @@ def translate(
         resume=resume,
         overwrite=overwrite,
     )
-    open_door = parameters.translator_door(model, server, device, threads, in_flight)
+    open_door = parameters.translator_door(model, server, device, threads, in_flight, on_ray)
     if dry_run:
         _preview(job, plan_translate_job(job, open_door))
         return

@@ -11,7 +11,7 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedReader, FileIO
@@ -89,8 +89,29 @@ def arriving_records(
     Raises:
         TextError: As `arriving_lines` does.
     """
+    yield from _records(_blocks(source, seen))
+
+
+def lines_at(path: str | Path, start: int, size: int, *, first: int) -> list[Line]:
+    """Read some lines of a plain file, as `arriving_lines` reads them among all.
+
+    Args:
+        path: The file.
+        start: Byte at which the first of them starts.
+        size: Bytes of them, their ends included.
+        first: Number of the first.
+
+    Raises:
+        TextError: It can't be read, or ends before.
+    """
+    numbers = count(first)
+    records = (record for some in _records(_range(path, start, size)) for record in some)
+    return [_line(next(numbers), record) for record in records]
+
+
+def _records(blocks: Iterable[bytes]) -> Iterator[list[bytes | None]]:
     pending, too_long = b"", False
-    for block in _blocks(source, seen):
+    for block in blocks:
         *ended, pending = (pending + block).split(b"\n")
         whole: list[bytes | None] = [*ended]
         if whole and too_long:
@@ -182,6 +203,21 @@ def _blocks(source: str | Path, seen: Seen | None) -> Iterator[bytes]:
                 yield block
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise TextError(f"{name} is incomplete or damaged ({error}); copy it again.") from error
+    except OSError as error:
+        raise TextError(f"{name} can't be read ({error.strerror or error}).") from error
+
+
+def _range(path: str | Path, start: int, size: int) -> Iterator[bytes]:
+    name = source_name(path)
+    try:
+        with Path(path).open("rb") as file:
+            file.seek(start)
+            while size:
+                block = file.read(min(size, _BLOCK_BYTES))
+                if not block:
+                    raise TextError(f"{name} is shorter than it was when its lines were counted.")
+                size -= len(block)
+                yield block
     except OSError as error:
         raise TextError(f"{name} can't be read ({error.strerror or error}).") from error
 

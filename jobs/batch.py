@@ -5,9 +5,10 @@ their way at a time, and each leaves its part of the output with a journal.
 """
 
 import warnings
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from foretell.data.answers import quantile_column
@@ -19,11 +20,12 @@ from foretell.jobs.journal import Journal
 from foretell.jobs.output import table_format
 from foretell.jobs.pipeline import run_pipeline
 from foretell.jobs.plot import MAX_PANELS, SeriesPicture, draw
+from foretell.jobs.pool import Pool
 from foretell.jobs.refused_series import RefusedSeries
 from foretell.jobs.spool import Spool
 from foretell.jobs.summary import JobProgress, JobSummary, Meter
 from foretell.jobs.table_parts import part_format
-from foretell.jobs.table_work import ChunkAnswer, TableWork, together
+from foretell.jobs.table_work import ChunkAnswer, TableWork, open_table_worker, together
 
 UNIT, REFUSED = "series", "refused series"
 _REFUSED_COLUMNS = ("position", "unique_id", "reason")
@@ -152,12 +154,13 @@ class _Run:
         names = [job.columns.unique_id, job.columns.ds, "forecast"]
         names += map(quantile_column, job.options.quantile_levels)
         self._form = part_format(job.output, names)
-        self._work = TableWork(
+        self._make_work = partial(
+            TableWork,
             columns=with_covariates(job.columns, door.spec),
             options=job.options,
             form=self._form,
-            ask=door.forecast_rows,
         )
+        self._work = self._make_work(ask=door.forecast_rows)
         self._refused = RefusedSeries()
         self._warnings: list[str] = []
         self._pictures: list[SeriesPicture] = []
@@ -210,12 +213,30 @@ class _Run:
 
     def _answers(self, plan: TablePlan, first: int) -> Generator[ChunkAnswer, None, None]:
         """Read, compute and hand out chunks, at the same time."""
+        numbers = range(first, len(plan.chunks))
+        if self._door.pool is not None:
+            return self._pooled(plan, numbers, self._door.pool)
         return run_pipeline(
-            (plan.read(number) for number in range(first, len(plan.chunks))),
+            map(plan.read, numbers),
             lambda chunk: self._work.answer(chunk, with_pictures=self._wants_pictures),
             in_flight=self._door.in_flight,
             stop=self._door.stop,
         )
+
+    def _pooled(
+        self, plan: TablePlan, numbers: Sequence[int], pool: Pool[Door]
+    ) -> Generator[ChunkAnswer, None, None]:
+        """Let other processes read and compute chunks."""
+        open_worker = partial(
+            open_table_worker,
+            plan,
+            self._make_work,
+            pool.open_door,
+            with_pictures=self._wants_pictures,
+        )
+        given = [path for path in (self._job.data, self._job.future) if path not in (None, "-")]
+        put_down = [self._keeper.work] if any(self._keeper.work.iterdir()) else []
+        return pool.run(numbers, open_worker, paths=[*given, *put_down])
 
     @property
     def _wants_pictures(self) -> bool:

@@ -17,6 +17,7 @@ from foretell.data.errors import ForetellError
 from foretell.data.options import Columns, ForecastOptions
 from foretell.data.panel import PanelForecast, Rows
 from foretell.jobs.journal import fingerprint
+from foretell.jobs.pool import Pool
 from foretell.runtime import load_forecaster
 
 # A night's job waits for a server that is started anew; whoever sits before it can stop it.
@@ -50,6 +51,7 @@ class Door:
         busy_s: Seconds in which the model's graphs have been running so far, summed over all
             threads; None where something else computes.
         threads: That compute at a time.
+        pool: Processes that compute whole chunks, where there are any.
     """
 
     forecast_rows: ForecastRows
@@ -61,6 +63,7 @@ class Door:
     stop: Callable[[], None] = lambda: None
     busy_s: Callable[[], float] | None = None
     threads: int = 1
+    pool: "Pool[Door] | None" = None
 
 
 def with_covariates(columns: Columns, spec: ForecasterSpec) -> Columns:

@@ -1,6 +1,6 @@
 """What every job over lines does: ask for those that can be read, write an answer for each."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -87,11 +87,24 @@ def answer_lines(
         eager: Write the answers of a chunk before the next one is taken.
         tell: Called with how far the job is.
     """
+    in_flight = 1 if eager else door.in_flight
+    results = run_pipeline(chunks, answer, in_flight=in_flight, stop=door.stop)
+    return write_answers(results, output, door, before=before, total=total, tell=tell)
+
+
+def write_answers(
+    results: Generator[list[AnsweredLine], None, None],
+    output: AbstractContextManager[WriteLines],
+    door: TranslatorDoor,
+    *,
+    before: LineCounts | None = None,
+    total: int | None = None,
+    tell: Tell | None = None,
+) -> LinesDone:
+    """Write answers as they come, in the order of their lines; see `answer_lines`."""
     counts = LineCounts() if before is None else before
     num_before = counts.num_lines
     meter = Meter(done=num_before, total=total, busy_s=door.busy_s, threads=door.threads)
-    in_flight = 1 if eager else door.in_flight
-    results = run_pipeline(chunks, answer, in_flight=in_flight, stop=door.stop)
     with output as write, closing(results):
         for lines in results:
             write(lines)

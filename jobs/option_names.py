@@ -10,6 +10,7 @@ _ALIKE = (
     # data and columns
     *("id_col", "time_col", "target_col", "time_zone", "freq", "future", "date_format"),
     *("separator", "decimal", "allow_other_frequency", "skip_refused", "device", "threads"),
+    "num_workers",
     *("src_language", "tgt_language", "resume", "overwrite"),
     # search
     *("beam_size", "n_best", "length_penalty", "length_formula", "min_length", "max_length"),

@@ -1,6 +1,7 @@
 """What a job over a table does with each chunk: type its rows, ask for forecasts, write a part."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,8 +12,8 @@ from foretell.data.errors import Refusal
 from foretell.data.options import Columns, ForecastOptions
 from foretell.data.panel import Rows
 from foretell.data.rows import read_future_rows, read_rows
-from foretell.data.table_plan import TableChunk
-from foretell.jobs.doors import ForecastRows
+from foretell.data.table_plan import TableChunk, TablePlan
+from foretell.jobs.doors import ForecastRows, OpenDoor
 from foretell.jobs.history import pictures
 from foretell.jobs.plot import MAX_PANELS, SeriesPicture
 from foretell.jobs.table_parts import PartFormat
@@ -120,6 +121,27 @@ class TableWork:
             positions=rows.positions[:0],
             refusals=(),
         )
+
+
+@contextmanager
+def open_table_worker(
+    plan: TablePlan,
+    make_work: Callable[..., TableWork],
+    open_door: OpenDoor,
+    *,
+    with_pictures: bool,
+) -> Iterator[Callable[[int], ChunkAnswer]]:
+    """Open the model in a process of a pool; hand out what reads and answers a chunk.
+
+    Args:
+        plan: What the chunks are.
+        make_work: Makes the work, but for `ask`.
+        open_door: Opens the model.
+        with_pictures: Pictures are wanted.
+    """
+    with open_door() as door:
+        work = make_work(ask=door.forecast_rows)
+        yield lambda number: work.answer(plan.read(number), with_pictures=with_pictures)
 
 
 def most_series(options: ForecastOptions) -> int:

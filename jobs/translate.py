@@ -1,7 +1,7 @@
 """The translation job: lines in, the translation of each in a line out, whoever computes them."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -17,10 +17,12 @@ from foretell.jobs.answered_lines import REFUSED_COLUMNS, AnsweredLine, LineCoun
 from foretell.jobs.attention_plot import MAX_PANELS, AttentionPicture, draw_attention
 from foretell.jobs.journal import Journal, refused_file
 from foretell.jobs.line_chunks import in_chunks, line_chunks
-from foretell.jobs.line_job import LinesDone, Tell, answer_lines, ask
+from foretell.jobs.line_job import LinesDone, Tell, answer_lines, ask, write_answers
 from foretell.jobs.line_output import WriteLines, direct_output, kept_output
+from foretell.jobs.line_plan import LinePlan, plan_lines
 from foretell.jobs.output import check_outputs, check_stdout
 from foretell.jobs.plot import check_plot
+from foretell.jobs.pool import Pool
 from foretell.jobs.summary import Meter
 from foretell.jobs.text_file import TextFile, is_text_file, look_at_text
 from foretell.jobs.translation_text import json_line, text_line
@@ -213,11 +215,13 @@ class _Work:
     def run(self, tell: Tell | None) -> TranslateResult:
         """Do a job that nothing is kept of before its end."""
         job = self._job
+        if self._door.pool is not None:
+            raise OptionError("several processes read and write files; give a text and an output.")
         eager = job.source == "-" and job.output is None
         chunks = line_chunks(job.source, most_lines=job.chunk_lines, eager=eager)
         output = self._drawing(direct_output(job.output))
         done = answer_lines(
-            self._noting(chunks), self._answer, output, self._door, eager=eager, tell=tell
+            self._noting(chunks), self.answer, output, self._door, eager=eager, tell=tell
         )
         return self._result(done)
 
@@ -229,10 +233,12 @@ class _Work:
         before = LineCounts.of(journal)
         if journal.is_complete:
             return self._result(LinesDone.of(before, Meter().summary(0)), was_complete=True)
+        if self._door.pool is not None:
+            return self._result(self._run_pooled(text, journal, self._door.pool, tell))
         chunks = in_chunks(text.lines(), job.chunk_lines, lambda line: len(line.text))
         done = answer_lines(
             _behind(before.num_lines, self._noting(chunks)),
-            self._answer,
+            self.answer,
             self._drawing(kept_output(journal)),
             self._door,
             before=before,
@@ -249,7 +255,28 @@ class _Work:
             was_complete=was_complete,
         )
 
-    def _answer(self, lines: list[Line]) -> list[AnsweredLine]:
+    def _run_pooled(
+        self, text: TextFile, journal: Journal, pool: Pool[TranslatorDoor], tell: Tell | None
+    ) -> LinesDone:
+        """Let other processes read and translate what is left."""
+        before = LineCounts.of(journal)
+        most, after = self._job.chunk_lines, before.num_lines
+        plan = plan_lines(text, journal.work, most_lines=most, after=after)
+        if self._job.plot is not None:
+            with closing(text.lines()) as lines:
+                self._note(lines)
+        results = pool.run(
+            range(len(plan.chunks)),
+            partial(open_line_worker, self._job, plan, pool.open_door),
+            paths=[plan.text.path],
+        )
+        output = self._drawing(kept_output(journal))
+        return write_answers(
+            results, output, self._door, before=before, total=text.num_lines, tell=tell
+        )
+
+    def answer(self, lines: list[Line]) -> list[AnsweredLine]:
+        """Translate lines; called in several threads."""
         texts, first_place = [line.text for line in lines], lines[0].number - 1
         answers = ask(
             lines,
@@ -269,12 +296,13 @@ class _Work:
         """Note the first lines that may be drawn, as the chunks go by."""
         for chunk in chunks:
             if self._job.plot is not None:
-                missing = _MOST_CANDIDATES - len(self._candidates)
-                with_words = (
-                    line for line in chunk if line.problem is None and not is_copied(line.text)
-                )
-                self._candidates += islice(with_words, missing)
+                self._note(chunk)
             yield chunk
+
+    def _note(self, lines: Iterable[Line]) -> None:
+        missing = _MOST_CANDIDATES - len(self._candidates)
+        with_words = (line for line in lines if line.problem is None and not is_copied(line.text))
+        self._candidates += islice(with_words, missing)
 
     @contextmanager
     def _drawing(self, output: AbstractContextManager[WriteLines]) -> Iterator[WriteLines]:
@@ -299,6 +327,16 @@ class _Work:
                 picture = AttentionPicture.of(answer, normalise(line.text))
             if picture is not None:
                 yield picture
+
+
+@contextmanager
+def open_line_worker(
+    job: TranslateJob, plan: LinePlan, open_door: OpenTranslatorDoor
+) -> Iterator[Callable[[int], list[AnsweredLine]]]:
+    """Open the model in a process of a pool; hand out what reads and translates a chunk."""
+    with open_door() as door:
+        work = _Work(job, door)
+        yield lambda number: work.answer(plan.read(number))
 
 
 def _behind(count: int, chunks: Iterable[list[Line]]) -> Iterator[list[Line]]:

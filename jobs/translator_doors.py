@@ -12,6 +12,7 @@ from foretell.client.models import translator_of
 from foretell.data.bundle import TranslatorSpec
 from foretell.data.translation import PairScore, TranslateOptions, Translation
 from foretell.jobs.journal import fingerprint
+from foretell.jobs.pool import Pool
 from foretell.jobs.servers import JobServer, job_server
 from foretell.runtime import load_translator
 from foretell.runtime.stopping import Stop
@@ -50,6 +51,7 @@ class TranslatorDoor:
         stop: Has calls end soon, by whatever error; nothing can be asked afterwards.
         busy_s: See `Translator.busy_s`; None where another process computes.
         threads: That compute at a time.
+        pool: Processes that compute whole chunks, where there are any.
     """
 
     translate: Translate
@@ -61,6 +63,7 @@ class TranslatorDoor:
     stop: Callable[[], None] = _nothing
     busy_s: Callable[[], float] | None = None
     threads: int = 1
+    pool: "Pool[TranslatorDoor] | None" = None
 
 
 OpenTranslatorDoor = Callable[[], AbstractContextManager[TranslatorDoor]]

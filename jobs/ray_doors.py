@@ -1,0 +1,108 @@
+"""Doors to models that are computed by workers on Ray."""
+
+import json
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from foretell.data.bundle import Bundle, read_bundle, resolve_bundle
+from foretell.data.errors import BundleError
+from foretell.jobs.doors import Door, local_door
+from foretell.jobs.journal import fingerprint
+from foretell.jobs.pool import OpenWorker
+from foretell.jobs.ray_workers import Placed, RayWorkers, ray_cluster, run_on_ray
+from foretell.jobs.translator_doors import TranslatorDoor, local_translator
+
+D = TypeVar("D")
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class _RayPool(Generic[D]):
+    """Actors that each open a model; see `Pool`."""
+
+    placed: Placed
+    model: Path
+    open_door: Callable[[], AbstractContextManager[D]]
+
+    def run(
+        self, items: Sequence[T], open_worker: OpenWorker[T, R], *, paths: Sequence[str | Path] = ()
+    ) -> Generator[R, None, None]:
+        return run_on_ray(items, open_worker, self.placed, paths=[*paths, self.model])
+
+
+@contextmanager
+def ray_door(model: Path, workers: RayWorkers) -> Iterator[Door]:
+    """Have a forecaster computed on Ray.
+
+    Raises:
+        BundleError: The bundle can't be read, or holds no forecaster.
+        OptionError: The cluster can't be reached, or the workers don't fit into it.
+    """
+    bundle = _read(model, "forecaster")
+    spec = bundle.manifest.forecaster
+    assert spec is not None  # of its kind
+    with ray_cluster(workers) as placed, ExitStack() as here:
+        pool = _pool(bundle, placed, local_door)
+        yield Door(
+            forecast_rows=_Here(pool, here, "forecast_rows"),
+            where=placed.where,
+            spec=spec,
+            fingerprint=fingerprint(json.loads(bundle.manifest.to_json())),
+            pool=pool,
+        )
+
+
+@contextmanager
+def ray_translator(model: Path, workers: RayWorkers) -> Iterator[TranslatorDoor]:
+    """Have a translator computed on Ray.
+
+    Raises:
+        BundleError: The bundle can't be read, or holds no translator.
+        OptionError: The cluster can't be reached, or the workers don't fit into it.
+    """
+    bundle = _read(model, "translator")
+    spec = bundle.manifest.translator
+    assert spec is not None  # of its kind
+    with ray_cluster(workers) as placed, ExitStack() as here:
+        pool = _pool(bundle, placed, local_translator)
+        yield TranslatorDoor(
+            translate=_Here(pool, here, "translate"),
+            score=_Here(pool, here, "score"),
+            where=placed.where,
+            spec=spec,
+            fingerprint=fingerprint(json.loads(bundle.manifest.to_json())),
+            pool=pool,
+        )
+
+
+def _read(model: Path, kind: str) -> Bundle:
+    bundle = read_bundle(resolve_bundle(model).absolute())
+    if bundle.manifest.kind != kind:
+        raise BundleError(
+            f"bundle {bundle.path} holds a {bundle.manifest.kind}; expected a {kind}."
+        )
+    return bundle
+
+
+def _pool(bundle: Bundle, placed: Placed, local: Callable[..., Any]) -> _RayPool[Any]:
+    open_door = partial(local, bundle.path, device=placed.device, threads=placed.threads)
+    return _RayPool(placed, bundle.path, open_door)
+
+
+class _Here:
+    """A call of the model in this process, for the few items of a picture; opened when needed."""
+
+    def __init__(self, pool: _RayPool[Any], stack: ExitStack, name: str) -> None:
+        self._pool, self._stack, self._name = pool, stack, name
+        self._call: Callable[..., Any] | None = None
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        if self._call is None:
+            door = self._stack.enter_context(self._pool.open_door())
+            self._call = getattr(door, self._name)
+        return self._call(*args, **options)
