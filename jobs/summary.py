@@ -4,6 +4,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 _MIB = 1024 * 1024
@@ -109,6 +110,12 @@ class Meter:
 
 def peak_memory_bytes() -> int:
     """Return the most memory that this process has held at a time."""
+    # What `getrusage` tells counts from before the program was loaded: a small command that a large
+    # process has started would seem to be as large as that.
+    with suppress(OSError), open("/proc/self/status", encoding="ascii") as status:
+        for line in status:
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 

@@ -1,5 +1,9 @@
 """What a job tells of itself must be true: people plan nights by it, and buy machines."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -54,6 +58,16 @@ def test_a_summary_is_one_line():
 )
 def test_rates(rate, text):
     assert rate_text(rate) == text
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="Linux alone tells it")
+def test_the_peak_is_not_that_of_whoever_started_the_process():
+    """A test, a notebook or a scheduler of gigabytes starts commands of some megabytes."""
+    held = np.ones(max(0, (400 << 20) - peak_memory_bytes()) + (64 << 20), dtype=np.uint8)
+    code = "from foretell.jobs.summary import peak_memory_bytes; print(peak_memory_bytes())"
+    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert int(told.stdout) < 200 << 20 < peak_memory_bytes()
+    del held
 
 
 def test_the_peak_holds_what_was_held():
