@@ -132,7 +132,7 @@ def score_table(found: "Evaluation") -> str:
         f"{found.num_series:,} series, "
         f"{counted(found.num_windows, 'window')} of {counted(found.horizon, 'step')}, "
         f"season of {found.season_length}",
-        " " * width + "".join(f"{head:>9}" for head in heads),
+        " " * width + "".join(f"{head:>8}" for head in heads),
     ]
     for scores in found.scores:
         values = [
@@ -142,7 +142,7 @@ def score_table(found: "Evaluation") -> str:
             (scores.wql, 4),
             *((share, 3) for share in scores.coverage.values()),
         ]
-        cells = "".join(f"{_cell(value, decimals):>9}" for value, decimals in values)
+        cells = "".join(f"{_cell(value, decimals):>8}" for value, decimals in values)
         lines.append(f"{scores.name:<{width}}{cells}")
     return "\n".join(lines)
 
@@ -151,4 +151,4 @@ def _cell(value: float, decimals: int) -> str:
     if math.isnan(value):
         return "-"
     plain = f"{value:.{decimals}f}"
-    return plain if len(plain) <= 8 else f"{value:.2e}"
+    return plain if len(plain) <= 7 else f"{value:.1e}"

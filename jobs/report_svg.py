@@ -14,12 +14,13 @@ import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 
 WIDTH, HEIGHT = 380, 230
-LEFT, RIGHT, TOP, BOTTOM = 46, 12, 10, 36
+LEFT, RIGHT, TOP, BOTTOM = 50, 12, 14, 36
 _MOST_POINTS = 1_000
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _UNITS = ("", "k", "M", "G", "T")
-_SECONDS = (1, 5, 15, 30, 60, 300, 900, 1800, 3600, 10800, 21600, 43200, 86400, 172800, 604800)
 _DAY = 86_400
+_HOURS = (3_600, 10_800, 21_600, 43_200)
+_SECONDS = (1, 5, 15, 30, 60, 300, 900, 1_800, *_HOURS, *(n * _DAY for n in (1, 2, 5, 7, 14, 21)))
 _MONTHS = (1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200, 6000)
 
 
@@ -80,7 +81,7 @@ def round_ticks(low: float, high: float, most: int) -> tuple[list[float], float]
 
 
 def tick_text(value: float, step: float, largest: float | None = None) -> str:
-    """Write a tick with the digits that tell it from its neighbours: 0.25, 40, 1.5M, 2e-07.
+    """Write a tick with the digits that tell it from its neighbours: 0.25, 40, 1.5M.
 
     Args:
         value: The tick.
@@ -103,12 +104,18 @@ def tick_text(value: float, step: float, largest: float | None = None) -> str:
 def value_axis(axis: Axis, *, as_percent: bool = False) -> str:
     """Lines across the picture with their values."""
     ticks, step = round_ticks(axis.low, axis.high, 5)
+    times = ""
     if as_percent:
         texts = [f"{100 * tick:.0f} %" for tick in ticks]
     else:
-        largest = max(map(abs, ticks), default=0.0)
-        texts = [tick_text(tick, step, max(largest, step)) for tick in ticks]
-    return "".join(
+        largest = max([step, *map(abs, ticks)])
+        power = 3 * math.floor(math.log10(largest) / 3)
+        # Very large and very small numbers are written over a power of ten, told once.
+        unit = 1.0 if -3 <= power < 15 else 10.0**power
+        texts = [tick_text(tick / unit, step / unit, largest / unit) for tick in ticks]
+        if unit != 1:
+            times = f'<text class="tick" x="2" y="{TOP}">× 1e{power}</text>'
+    return times + "".join(
         f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
         f'<text class="tick" x="{LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">{text}</text>'
         for y, text in zip(axis.place(np.array(ticks)), texts, strict=True)
@@ -214,7 +221,7 @@ def line(x: Float64[np.ndarray, " T"], y: Float64[np.ndarray, " T"], style: str)
     # A step of no length is drawn as a dot by round line ends.
     path = "".join(
         part + ("h0" if part[0] == "M" and not after.startswith("L") else "")
-        for part, after in zip(parts, [*parts[1:], ""], strict=True)
+        for part, after in zip(parts, [*parts, ""][1:], strict=True)
     )
     return f'<path class="{style}" d="{path}"/>'
 
