@@ -56,6 +56,7 @@ def forecast(
     allow_other_frequency: parameters.AllowOtherFrequency = False,
     device: parameters.Device = "auto",
     threads: parameters.Threads = None,
+    chunk_rows: parameters.ChunkRows = None,
     in_flight: parameters.InFlight = None,
     ray: parameters.Ray = None,
     num_workers: parameters.NumWorkers = None,
@@ -88,6 +89,7 @@ def forecast(
         plot=plot,
         resume=resume,
         overwrite=overwrite,
+        chunk_rows=chunk_rows,
     )
     door = parameters.door(model, server, device, threads, in_flight, on_ray)
     if dry_run:

@@ -87,6 +87,14 @@ NumWorkers = Annotated[
     int | None,
     typer.Option(metavar="N", min=1, help="Of --ray. [as many as the cluster has room for]"),
 ]
+ChunkRows = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="Rows of DATA that are computed together. [262144, with --server 65536]",
+    ),
+]
 InFlight = Annotated[
     int | None,
     typer.Option(metavar="N", min=1, help="Requests on their way to the server at a time. [4]"),

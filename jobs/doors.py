@@ -1,29 +1,24 @@
 """Who computes a job's forecasts: a model in this process, or a server."""
 
 import json
-import random
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from foretell.client import Client, Credentials, RemoteError
-from foretell.client.models import ModelInfo, forecaster_of
+from foretell.client.models import forecaster_of
 from foretell.data.bundle import ForecasterSpec
-from foretell.data.errors import ForetellError
 from foretell.data.options import Columns, ForecastOptions
 from foretell.data.panel import PanelForecast, Rows
 from foretell.jobs.journal import fingerprint
 from foretell.jobs.pool import Pool
+from foretell.jobs.servers import PATIENCE_S, JobServer, job_server
 from foretell.runtime import load_forecaster
+from foretell.runtime.stopping import Stop
 
-# A night's job waits for a server that is started anew; whoever sits before it can stop it.
-PATIENCE_S = 600.0
-IN_FLIGHT = 4
-_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 5.0
+IN_FLIGHT = 4  # requests to a server
 # Rows that are computed together: for a model in this process as many as keep all cores busy, for
 # a server about what a request holds, so that several are on their way.
 LOCAL_ROWS, REMOTE_ROWS = 1 << 18, 1 << 16
@@ -90,12 +85,14 @@ def local_door(model: Path, *, device: str = "auto", threads: int | None = None)
     forecaster = load_forecaster(model, device=device, threads=threads)
     spec = forecaster.manifest.forecaster
     assert spec is not None  # a Forecaster refuses bundles that hold none
+    stop = Stop()
     yield Door(
-        forecast_rows=forecaster.forecast_rows,
+        forecast_rows=partial(forecaster.forecast_rows, stop=stop),
         where=forecaster.provider,
         spec=spec,
         fingerprint=fingerprint(json.loads(forecaster.manifest.to_json())),
         in_flight=2,
+        stop=stop.set,
         busy_s=lambda: forecaster.busy_s,
         threads=forecaster.threads,
     )
@@ -122,74 +119,21 @@ def remote_door(
         OptionError: The credentials contradict, or a token would go in clear to another machine.
         RemoteError: It can't be reached, or has no such forecaster.
     """
-    with Client(
-        target,
-        credentials=Credentials.from_environment(),
-        in_flight=1,  # of each chunk, so that there are as many as there are chunks
-        timeout_s=patience_s,
-        retry_s=patience_s,
-    ) as client:
-        info = client.describe(model)
-        server = _Server(client, info, patience_s)
+    # One of each chunk: as many are on their way as there are chunks.
+    with job_server(target, model=model, in_flight=1, patience_s=patience_s) as server:
         yield Door(
-            forecast_rows=server.forecast_rows,
-            where=f"{info.name} version {info.version} at {target} ({info.provider})",
-            spec=forecaster_of(info, target),
-            fingerprint=fingerprint(info.manifest),
+            forecast_rows=partial(_ask, server),
+            where=server.where,
+            spec=forecaster_of(server.info, target),
+            fingerprint=fingerprint(server.info.manifest),
             in_flight=in_flight,
             chunk_rows=REMOTE_ROWS,
             stop=server.stop,
         )
 
 
-class _Server:
-    """Has one version of one model answer, as long as the server has it."""
-
-    def __init__(self, client: Client, info: ModelInfo, patience_s: float) -> None:
-        self._client = client
-        self._info = info
-        self._patience_s = patience_s
-        self._is_stopped = threading.Event()
-
-    def forecast_rows(
-        self, rows: Rows, future: Rows | None, options: ForecastOptions
-    ) -> PanelForecast:
-        """Ask, once it is sure that the model is still the one that the job began with.
-
-        Raises:
-            ForetellError: It is another one.
-            RemoteError: The server can't be reached for longer than the job is patient.
-        """
-        self._check_model()
-        return self._client.forecast_rows(rows, future, options, self._info)
-
-    def stop(self) -> None:
-        """End all calls."""
-        self._is_stopped.set()
-        self._client.close()
-
-    def _check_model(self) -> None:
-        was, now = self._info, self._described()
-        if (now.version, now.manifest) == (was.version, was.manifest):
-            return
-        found = f"version {now.version}"
-        if now.version == was.version:
-            found = f"another version {now.version}"
-        raise ForetellError(
-            f"server {self._client.target} has {found} of {was.name} now, and this job began with "
-            f"version {was.version}: half of the output would be of another model. Let the server "
-            "have that version again (foretell serve --pin), or start anew (overwrite)."
-        )
-
-    def _described(self) -> ModelInfo:
-        """Ask for the model's description, and wait for a server that is started anew."""
-        end, wait_s = time.monotonic() + self._patience_s, _FIRST_WAIT_S
-        while True:
-            try:
-                return self._client.describe(self._info.name)
-            except RemoteError as error:
-                if error.code != "UNAVAILABLE" or time.monotonic() + wait_s > end:
-                    raise
-            if self._is_stopped.wait(wait_s * random.uniform(0.5, 1.0)):
-                raise ForetellError("the job was stopped.")
-            wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+def _ask(
+    server: JobServer, rows: Rows, future: Rows | None, options: ForecastOptions
+) -> PanelForecast:
+    server.check_model()
+    return server.client.forecast_rows(rows, future, options, server.info)

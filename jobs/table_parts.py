@@ -3,7 +3,6 @@
 The file is the one that the whole table would make, whatever parts it came in.
 """
 
-import gzip
 import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from foretell.jobs.output import table_format
+from foretell.jobs.packing import packed_writer
 from foretell.jobs.table_text import header_line, table_lines
 
 _BLOCK_BYTES = 1 << 20
@@ -71,10 +71,9 @@ class CsvParts:
             for block in self._blocks(list(parts)):
                 target.write(block)
             return
-        # Without name and time: the same lines, the same bytes. How they come in blocks may matter.
-        with gzip.GzipFile("", "wb", 6, fileobj=target, mtime=0) as packed:
-            for block in _even(self._blocks(list(parts))):
-                packed.write(block)
+        with packed_writer(target) as write:
+            for block in self._blocks(list(parts)):
+                write(block)
 
     def _blocks(self, parts: list[Path]) -> Iterator[bytes]:
         yield self._header
@@ -110,17 +109,6 @@ def _with_time(part: Path, most: int) -> bytes:
         return line[1] + told + line[3]
 
     return _LINE.sub(write, part.read_bytes())
-
-
-def _even(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Cut anew, into blocks of one size."""
-    waiting = bytearray()
-    for block in blocks:
-        waiting += block
-        while len(waiting) >= _BLOCK_BYTES:
-            yield bytes(waiting[:_BLOCK_BYTES])
-            del waiting[:_BLOCK_BYTES]
-    yield bytes(waiting)
 
 
 class ParquetParts:

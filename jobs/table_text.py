@@ -55,7 +55,7 @@ def table_lines(table: pd.DataFrame, horizon: int) -> memoryview:
     ids = pa.array(_cells(table.iloc[::horizon, 0]), pa.large_string())
     each = np.repeat(np.arange(len(ids)), horizon)
     texts = [ids.take(pa.array(each)), _stamps(table.iloc[:, 1])]
-    texts += [_floats(table.iloc[:, place].to_numpy()) for place in range(2, table.shape[1])]
+    texts += _columns(table.iloc[:, place].to_numpy() for place in range(2, table.shape[1]))
     texts[-1] = pc.binary_join_element_wise(texts[-1], _text("\n"), _text(""))
     lines = pc.binary_join_element_wise(*texts, _text(","))
     # One after the other, as Arrow keeps texts, they are the file.
@@ -100,6 +100,18 @@ def _offset(shift_ns: int) -> str:
     minutes, seconds = divmod(abs(shift_ns) // 1_000_000_000, 60)
     tail = f":{seconds:02d}" if seconds else ""
     return f"{'-' if shift_ns < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}{tail}"
+
+
+def _columns(numbers: Iterable[Float64[np.ndarray, " N"]]) -> list[pa.Array]:
+    """Write columns; a copy of another, as the forecast is of the median, costs nothing."""
+    known: dict[bytes, pa.Array] = {}
+    texts = []
+    for values in numbers:
+        bits = values.tobytes()
+        if bits not in known:
+            known[bits] = _floats(values)
+        texts.append(known[bits])
+    return texts
 
 
 def _floats(values: Float64[np.ndarray, " N"]) -> pa.Array:

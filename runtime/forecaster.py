@@ -169,7 +169,12 @@ class Forecaster:
         return table
 
     def forecast_rows(
-        self, rows: Rows, future: Rows | None, options: ForecastOptions
+        self,
+        rows: Rows,
+        future: Rows | None,
+        options: ForecastOptions,
+        *,
+        stop: Stop | None = None,
     ) -> PanelForecast:
         """Forecast typed rows: what servers and jobs call.
 
@@ -177,17 +182,19 @@ class Forecaster:
             rows: The series, with the model's covariates in its order.
             future: The known-future covariates over the horizon; None where the model has none.
             options: What to forecast.
+            stop: Ends the computation when set.
 
         Returns:
             The answers, and the series refused with their reasons.
 
         Raises:
+            StoppedError: `stop` was set before the end.
             OptionError: A quantile level lies outside the trained range, or the horizon is longer
                 than one pass can hold.
         """
         panel, positions = self._read(rows, future, options)
         quantiles, seen = forecast_quantiles(
-            self._session, self._spec, panel, options.horizon, _levels(options)
+            self._session, self._spec, panel, options.horizon, _levels(options), stop=stop
         )
         return self._write(panel, positions, quantiles, seen, options)
 

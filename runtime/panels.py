@@ -93,7 +93,13 @@ def input_names(spec: ForecasterSpec) -> list[str]:
 
 
 def forecast_quantiles(
-    session: Session, spec: ForecasterSpec, panel: Panel, horizon: int, levels: Sequence[float]
+    session: Session,
+    spec: ForecasterSpec,
+    panel: Panel,
+    horizon: int,
+    levels: Sequence[float],
+    *,
+    stop: Stop | None = None,
 ) -> tuple[Float64[np.ndarray, "n H Q"], Bool[np.ndarray, " n"]]:
     """Forecast every series of a panel, each as if it were alone.
 
@@ -103,15 +109,21 @@ def forecast_quantiles(
         panel: The series.
         horizon: Steps ahead, H.
         levels: Quantile levels inside the trained range.
+        stop: Ends the runs when set.
 
     Returns:
         The quantiles in data units, and what the model saw; as in `Quantiles`.
+
+    Raises:
+        StoppedError: `stop` was set before the end.
     """
     found = Quantiles.empty(panel, horizon, levels)
 
     def answer(batch: Batch) -> None:
         part = Part(panel, batch.series)
-        ((trained, seen),) = run_parts(session, spec, [part], batch.context_length, horizon)
+        ((trained, seen),) = run_parts(
+            session, spec, [part], batch.context_length, horizon, stop=stop
+        )
         found.put(batch.series, trained, seen, spec)
 
     session.for_each(answer, plan_panel(session, spec, panel, horizon))

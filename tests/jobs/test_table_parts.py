@@ -149,7 +149,7 @@ def test_stamps_of_all_parts_are_told_alike(tmp_path, zone, finer):
 
 
 def test_packed_parts_are_one_stream_whatever_the_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr("foretell.jobs.table_parts._BLOCK_BYTES", 100)
+    monkeypatch.setattr("foretell.jobs.packing._BLOCK_BYTES", 100)
     table = numbered(50)
     form = part_format(Path("out.csv.gz"), list(table.columns))
     whole = joined(form, [table], tmp_path)
