@@ -205,8 +205,9 @@ class Backwards:
         return answers
 
     @contextmanager
-    def door(self):
+    def door(self, **changes):
         yield TranslatorDoor(
+            **changes,
             translate=self.translate,
             score=self.score,
             where="Backwards",

@@ -162,7 +162,9 @@ def test_many_refusals_stay_out_of_memory(run, tmp_path):
     assert len((tmp_path / "out.txt.refused.csv").read_text().splitlines()) == 301
 
 
-def test_a_failing_door_leaves_the_old_bytes_and_what_is_done_to_go_on_with(run, tmp_path, backwards):
+def test_a_failing_door_leaves_the_old_bytes_and_what_is_done_to_go_on_with(
+    run, tmp_path, backwards
+):
     class Failing(backwards):
         def translate(self, sentences, options, *, first_place=0):
             if sentences == ["c"]:
