@@ -1,7 +1,7 @@
 """The translation job: lines in, the translation of each in a line out, whoever computes them."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -263,8 +263,7 @@ class _Work:
         most, after = self._job.chunk_lines, before.num_lines
         plan = plan_lines(text, journal.work, most_lines=most, after=after)
         if self._job.plot is not None:
-            with closing(text.lines()) as lines:
-                self._note(lines)
+            self._note(text.lines())
         results = pool.run(
             range(len(plan.chunks)),
             partial(open_line_worker, self._job, plan, pool.open_door),
