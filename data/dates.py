@@ -9,7 +9,7 @@ from jaxtyping import Int64
 
 from foretell.data.errors import TableError
 from foretell.data.file_rows import row_of
-from foretell.data.values import shown
+from foretell.data.values import shown, without_categories
 
 _UNITS = ("s", "ms", "us", "ns")
 _NAMED = 5
@@ -58,12 +58,14 @@ class DateJudge:
         self._orders: tuple[_Order, _Order] | None = None
         self._example = ""
         self._is_same = True
+        self._may_hold = False
 
     def look(self, column: pd.Series) -> None:
         """Look at one more part: text, or anything else, which is left as it is."""
         self._name = column.name
         if not self.may_hold(column):
             return
+        self._may_hold = True
         codes, texts = _distinct(column)
         if self._given is not None:
             dates = _parse(texts, self._given)
@@ -82,6 +84,8 @@ class DateJudge:
         Raises:
             TableError: A value doesn't fit the format given, or both orders fit, or none does.
         """
+        if not self._may_hold:
+            return None
         unit = max(self._units, key=_UNITS.index, default=_UNITS[0])
         if self._given is not None:
             if self._misfits:
@@ -106,9 +110,15 @@ class DateJudge:
 
     def may_hold(self, column: pd.Series) -> bool:
         """Whether a column may hold dates that are to be read."""
+        column = without_categories(column)
         if self._given is not None and column.dtype.kind in "iu":  # 20240305, from Parquet
             return True
-        return isinstance(column.dtype, pd.StringDtype) or column.dtype.kind == "O"
+        if isinstance(column.dtype, pd.StringDtype):
+            return True
+        # Text is an object in older versions of pandas.
+        return column.dtype.kind == "O" and (
+            pd.api.types.infer_dtype(column, skipna=True) == "string"
+        )
 
     def _note_unit(self, dates: pd.DatetimeIndex) -> None:
         if dates.notna().any():

@@ -62,19 +62,17 @@ class SeriesOrder:
         self._numbers: list[Int64[np.ndarray, " R"]] = []
         self._last: pa.Array | None = None
         self._last_number = 0
+        self._nested: pa.ChunkedArray | None = None
         self._blank_rows: list[int] = []
         self._num_blank = 0
         self._end = (0, 0)
 
     def look(self, block: Block) -> None:
-        """Look at one more block.
-
-        Raises:
-            TableError: The column's type can't be ids.
-        """
+        """Look at one more block."""
         column = block.table.column(self._column)
         if pa.types.is_nested(column.type):
-            read_ids(column.to_pandas())  # tells that they are no ids
+            self._nested = self._nested or column
+            return
         ids = plain_ids(column)
         self._note_blanks(ids, block.first_row)
         starts = _run_starts(ids)
@@ -97,8 +95,10 @@ class SeriesOrder:
         """Tell the series.
 
         Raises:
-            TableError: Rows have no id.
+            TableError: The column's type can't be ids, or rows have none.
         """
+        if self._nested is not None:
+            read_ids(self._nested.to_pandas().rename(self._column))  # says that they are no ids
         if self._num_blank:
             rows = [row_name(row) for row in self._blank_rows]
             raise TableError(blank_ids(self._column, rows, self._num_blank))

@@ -50,8 +50,14 @@ class StampJudge:
             self._keep_first("blank", column, blank)
             self._keep_first("filled", column, ~blank)
 
-    def settle_dates(self) -> DateReading | None:
-        """Tell how dates are read that are not ISO; see `DateJudge.settle`."""
+    def settle_dates(self, dtype: object = None) -> DateReading | None:
+        """Tell how dates are read that are not ISO; see `DateJudge.settle`.
+
+        Args:
+            dtype: Type of the whole column, where it isn't that of its first part.
+        """
+        if getattr(dtype, "kind", None) == "f":  # integers with blanks are no dates
+            return None
         return self._dates.settle()
 
     def settle(self, reading: DateReading | None, dtype: object = None) -> StampKind:

@@ -121,7 +121,7 @@ class TableLook:
             raise TableError(self._comma)
         if not self.num_rows:
             raise TableError(no_rows(self.source.name))
-        self._stamps.settle_dates()
+        self._stamps.settle_dates(self._dtype(self.columns.ds))
 
     def settle(self) -> tuple[Series, TableForm]:
         """Tell the series and how parts are read.
@@ -133,7 +133,7 @@ class TableLook:
         errors: list[str] = []
         with noted(errors):
             series = self._order.settle()
-        dates = self._stamps.settle_dates()
+        dates = self._stamps.settle_dates(dtypes.get(self.columns.ds))
         with noted(errors):
             kind = self._stamps.settle(dates, dtypes.get(self.columns.ds))
         for name, judge in self._numbers.items():
@@ -190,7 +190,12 @@ class TableLook:
             judge.look(frame[name])
 
     def _dtype(self, name: str) -> object:
-        """Tell a column's type in pandas, which hangs on whether there are blanks in it."""
+        """Tell a column's type in pandas, which hangs on whether there are blanks in it.
+
+        None in CSV, where all columns are text.
+        """
+        if name not in self._types:
+            return None
         blanks = [None] if name in self._with_nulls else []
         table = pa.table({name: pa.array(blanks, self._types[name])})
         return plain_frame(table)[name].dtype
