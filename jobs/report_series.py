@@ -21,6 +21,7 @@ from foretell.jobs.report_svg import (
     time_ticks,
     value_axis,
 )
+from foretell.jobs.report_tables import plain_number
 from foretell.jobs.tally import INTERVALS
 
 _LONGEST_ID = 60
@@ -72,7 +73,8 @@ def series_chart(name: str, example: Example) -> str:
     ]
     rank = f"{example.rank}: place {example.place:,} of {example.num_places:,}"
     description = (
-        f"Window {example.window}. The model's MASE on this series is {example.mase:.3g}. "
+        f"Window {example.window}. The model's MASE on this series is "
+        f"{plain_number(example.mase, 3)}. "
         f"Last value of the history {_last(example.past)}; at the end of the horizon the median is "
         f"{_median(example)[-1]:.4g}, what happened {_last(example.actual)}, SeasonalNaive "
         f"{example.naive[-1]:.4g}."
@@ -80,7 +82,7 @@ def series_chart(name: str, example: Example) -> str:
     drawn = picture(name, f"Series {shown}, {rank}", description, "".join(body), height=HEIGHT - 14)
     return (
         f'<figure><figcaption><span class="rank">{escape(rank)}</span> '
-        f"<b>{escape(shown)}</b> MASE {example.mase:.3g}</figcaption>"
+        f"<b>{escape(shown)}</b> MASE {plain_number(example.mase, 3)}</figcaption>"
         f"{drawn}</figure>"
     )
 

@@ -63,7 +63,7 @@ def score_table(scores: Sequence[Scores]) -> str:
 def _score_cell(
     name: str, values: Sequence[float], row: int, decimals: int, aim: float | None
 ) -> str:
-    texts = [_number(value if aim is None else 100 * value, decimals) for value in values]
+    texts = [plain_number(value if aim is None else 100 * value, decimals) for value in values]
     misses = [value if aim is None else abs(value - aim) for value in values]
     known = [miss for miss in misses if not math.isnan(miss)]
     # What is written alike is alike.
@@ -104,7 +104,7 @@ def step_tables(found: Evaluation) -> str:
                 [
                     [
                         f"{step + 1:,}",
-                        *(_number(of[step], decimals) if of else "–" for of in values),
+                        *(plain_number(of[step], decimals) if of else "–" for of in values),
                     ]
                     for step in _chosen(found.horizon)
                 ],
@@ -134,10 +134,10 @@ def spread_table(found: Evaluation) -> str:
         both = ~np.isnan(mase) & ~np.isnan(own)
         shares = np.quantile(known, (0.1, 0.5, 0.9)) if known.size else np.full(3, np.nan)
         better = f"{100 * float((own[both] < mase[both]).mean()):.0f} %" if both.any() else "–"
-        cells = [_number(share, 3) for share in shares.tolist()]
+        cells = [plain_number(share, 3) for share in shares.tolist()]
         rows.append([scores.name, *cells, "" if scores is found.scores[0] else better])
-    heads = ["method", "10 %", "median", "90 %", "model better on"]
-    return _table("MASE of the series: quantiles, and share of series", heads, rows)
+    heads = ["method", "10 %", "50 %", "90 %", "model better"]
+    return _table("MASE of the series: quantiles, and on how many the model is better", heads, rows)
 
 
 def _chosen(count: int) -> list[int]:
@@ -151,7 +151,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST_ID else text[: _LONGEST_ID - 1] + "…"
 
 
-def _number(value: float, decimals: int) -> str:
+def plain_number(value: float, decimals: int) -> str:
     """As many decimals as are meant; very large and very small numbers by powers of ten."""
     if math.isnan(value):
         return "–"
