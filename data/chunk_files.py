@@ -63,6 +63,8 @@ def sort_rows(
     id_column: str,
     known: pa.Array,
     chunk_of: Int64[np.ndarray, " n"],
+    num_chunks: int,
+    *,
     folder: Path,
     name: str,
     tell: Callable[[str], None],
@@ -74,6 +76,7 @@ def sort_rows(
         id_column: Name of its id column.
         known: All ids, as `plain_ids` makes them.
         chunk_of: The chunk of each of them; -1 leaves its rows out.
+        num_chunks: How many chunks there are.
         folder: Where the files go.
         name: How their names begin.
         tell: Is told what it costs.
@@ -84,7 +87,6 @@ def sort_rows(
     began = time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)
     files: list[Path] = []
-    num_chunks = int(chunk_of.max(initial=-1)) + 1
     gathered: list[pa.Table] = []
 
     def write() -> None:

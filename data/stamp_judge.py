@@ -14,10 +14,9 @@ from jaxtyping import Bool, Int64
 
 from foretell.data.dates import DateJudge, DateReading
 from foretell.data.file_rows import file_rows
-from foretell.data.stamps import ISO, LAST_STEP, WHOLE, read_stamps
+from foretell.data.stamps import ISO, LAST_FLOAT_STEP, LAST_STEP, WHOLE, read_stamps
 from foretell.data.zones import StampKind
 
-_LAST_FLOAT_STEP = 2**53
 _MOST_SEEN = 1 << 17  # distinct texts that are remembered, so as not to look at them again
 
 
@@ -126,7 +125,7 @@ class StampJudge:
                 row = int(column.index[places[place]])
                 self._witnesses[name] = row, column.iloc[places[place]]
         for name, wrong in (
-            ("no float", np.abs(steps) > _LAST_FLOAT_STEP),
+            ("no float", np.abs(steps) >= LAST_FLOAT_STEP),
             ("no day", ~_is_day(steps)),
             ("no month", ~_is_month(steps)),
         ):

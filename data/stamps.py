@@ -33,6 +33,7 @@ _UNIT_NS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _LAST_NS = 2**63 - 1 - 2 * DAY_NS
 # Differences of steps must not overflow.
 LAST_STEP = 2**61
+LAST_FLOAT_STEP = 2**53
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,11 +159,14 @@ def _nanoseconds(
 
 def _read_whole(column: pd.Series, settled: StampKind | None) -> Stamps:
     blank = column.isna().to_numpy()
-    if blank.any() or column.dtype.kind == "f":
+    if column.dtype.kind == "f":
         values = column.to_numpy(dtype=np.float64, na_value=0)
-        broken = np.flatnonzero((np.abs(values) > 2.0**53) | (values != np.floor(values)))
+        # From there on, a float may be the neighbour of what was written.
+        is_near = np.abs(values) < LAST_FLOAT_STEP
+        broken = np.flatnonzero(~is_near | (values != np.floor(values)))
     else:
-        values = column.to_numpy(np.uint64 if column.dtype.kind == "u" else np.int64)
+        dtype = np.uint64 if column.dtype.kind == "u" else np.int64
+        values = (column.fillna(0) if blank.any() else column).to_numpy(dtype)
         broken = np.flatnonzero((values > LAST_STEP) | (values < -LAST_STEP))
     if broken.size:
         raise TableError(_no_step(column, int(broken[0])))
@@ -175,7 +179,7 @@ def _read_whole(column: pd.Series, settled: StampKind | None) -> Stamps:
 def _no_step(column: pd.Series, row: int) -> str:
     return (
         f"time column {column.name!r} holds {shown(column.iloc[row])} in {row_of(column, row)}; "
-        "steps must be whole numbers within ±2**61 (±2**53 beside blanks)."
+        "steps must be whole numbers within ±2**61 (as floats, within ±2**53)."
     )
 
 

@@ -80,6 +80,7 @@ def parts_of(
     series: Series,
     chunk_of: Int64[np.ndarray, " n"],
     *,
+    num_chunks: int,
     most_rows: int,
     folder: Path,
     role: str,
@@ -92,6 +93,7 @@ def parts_of(
         form: How parts of it are read.
         series: Its series.
         chunk_of: The chunk of each series; -1 for one that belongs to none.
+        num_chunks: Of the plan; this table may have rows in some of them only.
         most_rows: Rows of a chunk.
         folder: For sorted files.
         role: How their names begin.
@@ -100,7 +102,6 @@ def parts_of(
     Raises:
         TableError: The table has changed, or the folder can't hold the files.
     """
-    num_chunks = int(chunk_of.max(initial=-1)) + 1
     spans = _spans(series, chunk_of, num_chunks)
     too_large = 0
     if isinstance(source, ParquetSource) and source.most_group_rows > _MOST_DECODED * most_rows:
@@ -113,7 +114,16 @@ def parts_of(
         else "has rows of one series that don't follow each other"
     )
     tell(f"{source.name} {reason}; its rows are sorted into files first.")
-    files = sort_rows(source, form.unique_id, series.ids, chunk_of, folder, role, tell)
+    files = sort_rows(
+        source,
+        form.unique_id,
+        series.ids,
+        chunk_of,
+        num_chunks,
+        folder=folder,
+        name=role,
+        tell=tell,
+    )
     return TableParts(source, form, None, files)
 
 

@@ -163,7 +163,8 @@ class _Planner:
         series, form = history.settle()
         starts = _cut(series.counts, self.most_rows, self.most_series)
         chunk_of = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-        parts = self._parts(history, form, series, chunk_of, "data")
+        num_chunks = len(starts) - 1
+        parts = self._parts(history, form, series, chunk_of, num_chunks, "data")
         future_parts, warnings = None, ()
         if ahead is not None:
             future_series, future_form = ahead.settle()
@@ -172,7 +173,9 @@ class _Planner:
                 check_kinds(form.kind, future_form.kind)
                 warnings = _unknown_ids(future_series.ids, places, series.ids)
             future_chunk_of = np.where(places < 0, -1, chunk_of[places])
-            future_parts = self._parts(ahead, future_form, future_series, future_chunk_of, "future")
+            future_parts = self._parts(
+                ahead, future_form, future_series, future_chunk_of, num_chunks, "future"
+            )
         sizes = [one.files_bytes for one in (parts, future_parts) if one is not None]
         bounds = np.concatenate([[0], np.cumsum(series.counts)])[starts].tolist()
         return TablePlan(
@@ -213,6 +216,7 @@ class _Planner:
         form: TableForm,
         series: Series,
         chunk_of: Int64[np.ndarray, " n"],
+        num_chunks: int,
         role: str,
     ) -> TableParts:
         with errors_told(look.source.name):
@@ -221,6 +225,7 @@ class _Planner:
                 form,
                 series,
                 chunk_of,
+                num_chunks=num_chunks,
                 most_rows=self.most_rows,
                 folder=self.work,
                 role=role,

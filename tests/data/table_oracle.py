@@ -1,5 +1,6 @@
 """A plan of chunks held against the slow obvious way: the whole table in memory, read at once."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -117,9 +118,8 @@ def assert_same_future(
     try:
         whole = panel(*tables)
     except TableError as error:
-        with pytest.raises(TableError) as caught:
+        with pytest.raises(TableError, match=re.escape(str(error))):
             plan_table(data, future=future, csv=csv, columns=columns, work=work)
-        assert caught.value.problems == error.problems
         return
     plan = plan_table(data, future=future, csv=csv, columns=columns, work=work, most_rows=most_rows)
     chunks = [plan.read(ref.number) for ref in plan.chunks]
