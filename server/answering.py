@@ -50,6 +50,7 @@ from foretell.server.readers import LARGE_BYTES, Readers
 from foretell.server.served import Model, Served
 from foretell.server.tracing import Tracing
 from foretell.server.translation_codec import Task
+from foretell.server.turnstile import Turnstile
 
 Answer = TypeVar("Answer")
 Found = TypeVar("Found")
@@ -106,6 +107,7 @@ class Answering:
         self._tracing = tracing or Tracing()
         self._schedulers: WeakKeyDictionary[Served, Scheduler] = WeakKeyDictionary()
         self._readers = Readers()
+        self._turnstile = Turnstile()
 
     async def compute(self, work: Callable[[], Found], call: Call, *, size_bytes: int) -> Found:
         """Read a request or write a response, off the event loop unless it is tiny.
@@ -118,6 +120,7 @@ class Answering:
             size_bytes: About how much it goes through.
         """
         if size_bytes <= _TINY_BYTES:
+            await self._turnstile.pass_through()
             return work()
         is_large = max(size_bytes, call.size_bytes) > LARGE_BYTES
         return await _until(call, self._readers.run(work, call.caller, is_large=is_large))

@@ -39,6 +39,7 @@ from foretell.server.telemetry import Telemetry
 from foretell.server.tokens import TokenFile
 from foretell.server.tracing import Tracing
 from foretell.server.translator_service import TranslatorService
+from foretell.server.wakeups import taken_together
 
 _FLUSH_S = 0.5  # health watchers never end by themselves; they get this long to hear the news
 
@@ -107,16 +108,17 @@ class Application:
         )
         self._health = ModelHealth(repository, SERVICES)
         self._sizes = RequestSizes(options)
-        self._server = grpc.aio.server(
-            interceptors=[
-                Telemetry(repository.observer, self._tracing),
-                AroundCalls(self._drain, spare_libraries=True),
-                AroundCalls(errors_as_status),
-                Authorisation(tokens, health_needs_token=security.health_needs_token),
-                ReadingInside(options.max_fields, self._sizes),
-            ],
-            options=_connection_options(options),
-        )
+        with taken_together(asyncio.get_running_loop()):
+            self._server = grpc.aio.server(
+                interceptors=[
+                    Telemetry(repository.observer, self._tracing),
+                    AroundCalls(self._drain, spare_libraries=True),
+                    AroundCalls(errors_as_status),
+                    Authorisation(tokens, health_needs_token=security.health_needs_token),
+                    ReadingInside(options.max_fields, self._sizes),
+                ],
+                options=_connection_options(options),
+            )
 
     async def start(self) -> None:
         """Bind the port, serve, and report every model that serves as serving.

@@ -1,0 +1,38 @@
+"""Lets calls work on the event loop one by one: what is quick shall not wait for all of them."""
+
+import asyncio
+from collections import deque
+
+
+class Turnstile:
+    """A gate before the work that many calls have for the event loop.
+
+    An iteration of the loop runs all that is ready by its start. Were every call to work whenever
+    it can, what needs several iterations, such as an answer about health, would wait several times
+    for all calls. Through the gate goes one an iteration, first come, first served; where nobody
+    else comes, nobody waits.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._is_taken = False
+
+    async def pass_through(self) -> None:
+        """Wait for one's turn; on the event loop alone."""
+        loop = asyncio.get_running_loop()
+        if not self._is_taken:
+            self._is_taken = True
+            loop.call_soon(self._let_next)
+            return
+        turn: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(turn)
+        await turn
+
+    def _let_next(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():  # or its call has been cancelled
+                turn.set_result(None)  # its call goes on in the next iteration, and this after it
+                asyncio.get_running_loop().call_soon(self._let_next)
+                return
+        self._is_taken = False
