@@ -11,6 +11,7 @@ from foretell.data.text import normalise
 from foretell.data.translation import TranslateOptions
 from foretell.jobs.doors import with_covariates
 from foretell.jobs.evaluation import evaluate
+from foretell.jobs.rivals import SEASONAL_NAIVE
 from foretell.jobs.translation_quality import check_sacrebleu
 from foretell.runtime import Forecaster, Translator
 
@@ -73,6 +74,7 @@ def forecaster_values(
         forecaster,
         columns=with_covariates(columns, spec),
         options=ForecastOptions.from_call(spec.horizon, freq=freq),
+        baselines=(SEASONAL_NAIVE,),
     )
     return found.num_series, {
         "mase": found.scores[0].mase,
