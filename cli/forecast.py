@@ -95,7 +95,7 @@ def forecast(
     if dry_run:
         _preview(job, preview_job(job, door, Listeners(tell=say)))
         return
-    with job_progress(UNIT) as progress:
+    with job_progress(UNIT, on_stdout=job.output is None) as progress:
         result = run_job(job, door, Listeners(tell=say, progress=progress))
     _report(job, result)
 

@@ -15,13 +15,16 @@ _MINUTE_S, _HOUR_S = 60, 3600
 
 
 @contextmanager
-def job_progress(unit: str) -> "Iterator[Callable[[JobProgress], None]]":
+def job_progress(
+    unit: str, *, on_stdout: bool = False
+) -> "Iterator[Callable[[JobProgress], None]]":
     """Hand out what is to be called whenever a part of a job is done.
 
     Args:
         unit: What a job counts, in the plural.
+        on_stdout: The data go to standard output; on a terminal they would run through a bar.
     """
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and not (on_stdout and sys.stdout.isatty()):
         with _bar(unit) as show:
             yield show
     else:
@@ -73,6 +76,7 @@ def _bar(unit: str) -> "Iterator[Callable[[JobProgress], None]]":
         TextColumn("{task.fields[facts]}"),
         console=Console(stderr=True),
         transient=True,
+        redirect_stdout=False,  # what belongs there would come to the terminal
     )
     with bar:
         task = bar.add_task(unit, facts="", total=None)

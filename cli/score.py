@@ -47,7 +47,7 @@ def score(
         overwrite=overwrite,
     )
     open_door = parameters.translator_door(model, server, device, threads)
-    with job_progress("pairs") as progress:
+    with job_progress("pairs", on_stdout=job.output is None) as progress:
         done, where = run_score_job(job, open_door, tell=progress)
     num_answered = done.num_lines - done.num_refused
     if num_answered or not done.num_refused:

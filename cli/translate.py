@@ -181,7 +181,7 @@ def translate(
     if dry_run:
         _preview(job, plan_translate_job(job, open_door))
         return
-    with job_progress("lines") as progress:
+    with job_progress("lines", on_stdout=job.output is None) as progress:
         result = run_translate_job(job, open_door, tell=progress)
     _report(job, result)
 
