@@ -49,6 +49,7 @@ class SideBySide(Generic[Response]):
         self._in_work: dict[asyncio.Task[None], int] = {}  # and the bytes of each
         self._has_changed = asyncio.Event()
         self._reading: asyncio.Task[None] | None = None
+        self._is_left = False
 
     async def answers(
         self, requests: AsyncIterator[wire.ModelInferRequest]
@@ -72,6 +73,7 @@ class SideBySide(Generic[Response]):
 
     def cancel(self) -> None:
         """Leave off, whatever is in work."""
+        self._is_left = True
         if self._reading is not None:
             self._reading.cancel()
         for task in [*self._in_work]:
@@ -82,8 +84,8 @@ class SideBySide(Generic[Response]):
         try:
             async for request in requests:
                 await self._begin(request)
-        except Exception as error:
-            end = _Failure(error)
+        except (Exception, asyncio.CancelledError) as error:
+            end = self._failure(error)
         while self._in_work:
             await self._change()
         await self._ready.put(end)
@@ -105,8 +107,24 @@ class SideBySide(Generic[Response]):
             async with aclosing(self._answer(request)) as answers:
                 async for answer in answers:
                     await self._ready.put(answer)
-        except Exception as error:
-            await self._ready.put(_Failure(error))
+        except (Exception, asyncio.CancelledError) as error:
+            await self._ready.put(self._failure(error))
+
+    def _failure(self, error: Exception | asyncio.CancelledError) -> _Failure:
+        """What ends the stream for its caller.
+
+        Raises:
+            CancelledError: Nobody reads any more.
+        """
+        if not isinstance(error, asyncio.CancelledError):
+            return _Failure(error)
+        if self._is_left:
+            raise error
+        # Something that was waited for was cancelled, by no wish of the caller's. Unsaid, its
+        # request would have no answer in a stream that ends well, or the stream would never end.
+        failure = RuntimeError("what a request of the stream waited for was cancelled")
+        failure.__cause__ = error
+        return _Failure(failure)
 
     def _leave(self, task: asyncio.Task[None]) -> None:
         del self._in_work[task]

@@ -245,3 +245,35 @@ def test_an_error_of_reading_ends_the_stream_after_what_was_read_before():
             await anext(answers)
 
     run(go())
+
+
+@pytest.mark.parametrize("where", ["reading", "answering"])
+def test_what_is_cancelled_within_ends_the_stream_with_an_error(where):
+    """Else it would end well without that answer, or never: nobody has asked for a cancellation."""
+
+    async def cancelled():
+        future = asyncio.get_running_loop().create_future()
+        future.cancel()
+        await future
+
+    async def requests():
+        yield wire.ModelInferRequest(id="a")
+        if where == "reading":
+            await cancelled()
+
+    async def answer(request):
+        yield request.id
+        if where == "answering":
+            await cancelled()
+
+    async def go():
+        before = asyncio.all_tasks()
+        work = SideBySide(answer, most=7, most_bytes=10**9)
+        answers = work.answers(requests())
+        assert await anext(answers) == "a"
+        with pytest.raises(RuntimeError, match="waited for was cancelled"):
+            await anext(answers)
+        await settle()
+        assert asyncio.all_tasks() == before
+
+    run(go())
