@@ -125,7 +125,7 @@ class StandIn:
         yield Door(forecast_rows=self.forecast_rows, where="StandIn", spec=own)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def stand_in():
     return StandIn
 
