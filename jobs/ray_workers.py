@@ -173,7 +173,7 @@ def ray_cluster(workers: RayWorkers) -> Iterator[Placed]:
         workers = replace(workers, num_workers=count, threads=threads)
         asked |= {"num_cpus": count * threads, "include_dashboard": False}
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    with _quiet():
+    with _quiet(), _heard():
         try:
             with _mute():
                 ray.init(**asked, log_to_driver=False, logging_level="ERROR")
@@ -241,6 +241,30 @@ def _quiet() -> Iterator[None]:
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
+
+
+@contextmanager
+def _heard() -> Iterator[None]:
+    """Tell in a sentence that a worker has died; Ray prints pages, between the lines of a job."""
+    module = ray._private.worker
+    name = "print_to_stdstream"  # of what the cluster reports; there is no setting for it
+    before = getattr(module, name, None)
+
+    def hear(data: dict[str, Any], *_: object, **__: object) -> None:
+        if any("worker died" in line for line in data.get("lines", ())):
+            warnings.warn(
+                "a worker on Ray has died, and what it had is computed again; Ray's logs tell why.",
+                RuntimeWarning,
+                stacklevel=1,
+            )
+
+    if before is not None:
+        setattr(module, name, hear)
+    try:
+        yield
+    finally:
+        if before is not None:
+            setattr(module, name, before)
 
 
 @contextmanager
