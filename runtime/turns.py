@@ -13,14 +13,16 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 
+_PATIENCE_S = 0.05  # longer than any step of a search takes between two runs of a graph
+
 _mine = threading.local()
 _turn = threading.Lock()
 
 
 def _forget() -> None:
     """Begin anew in a forked process: whoever had the turn isn't there."""
-    global _turn  # noqa: PLW0603
-    _turn = threading.Lock()
+    global _mine, _turn
+    _mine, _turn = threading.local(), threading.Lock()
 
 
 os.register_at_fork(after_in_child=_forget)
@@ -28,13 +30,12 @@ os.register_at_fork(after_in_child=_forget)
 
 @contextmanager
 def in_turn() -> Iterator[None]:
-    """Run a block when it is this thread's turn."""
-    with _turn:
-        _mine.is_turn = True
-        try:
-            yield
-        finally:
-            _mine.is_turn = False
+    """Run a block when it is this thread's turn, or when somebody has had his for long."""
+    _take()
+    try:
+        yield
+    finally:
+        _leave()
 
 
 def in_my_place(work: Callable[[Item], None]) -> Callable[[Item], None]:
@@ -52,11 +53,23 @@ def in_my_place(work: Callable[[Item], None]) -> Callable[[Item], None]:
 @contextmanager
 def out_of_turn() -> Iterator[None]:
     """Let others have their turn while a block runs that needs no Python; else do nothing."""
-    if not getattr(_mine, "is_turn", False):
-        yield
-        return
-    _turn.release()
+    had_turn = _leave()
     try:
         yield
     finally:
-        _turn.acquire()
+        if had_turn:
+            _take()
+
+
+def _take() -> None:
+    # Whoever doesn't come out of his turn, as he waits for something, must not hold up all others.
+    _mine.is_turn = _turn.acquire(timeout=_PATIENCE_S)
+
+
+def _leave() -> bool:
+    """Give the turn back, if this thread has it; tell whether it had."""
+    had_turn = getattr(_mine, "is_turn", False)
+    if had_turn:
+        _mine.is_turn = False
+        _turn.release()
+    return had_turn
