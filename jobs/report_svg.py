@@ -103,7 +103,7 @@ def tick_text(value: float, step: float, largest: float | None = None) -> str:
 
 def value_axis(axis: Axis, *, as_percent: bool = False) -> str:
     """Lines across the picture with their values."""
-    ticks, step = round_ticks(axis.low, axis.high, 5)
+    ticks, step = round_ticks(axis.low, axis.high, 6)
     times = ""
     if as_percent:
         texts = [f"{100 * tick:.0f} %" for tick in ticks]
