@@ -19,7 +19,7 @@ from foretell.data.errors import TableError
 from foretell.data.series_order import find_ids, plain_ids
 from foretell.data.spools import writing_told
 
-_RUN_BYTES = 96 << 20
+RUN_BYTES = 96 << 20
 _ROW = "foretell_file_row"
 
 
@@ -45,7 +45,9 @@ class ChunkFiles:
         for file, size in zip(self.files, self.sizes, strict=True):
             try:
                 if file.stat().st_size != size:
-                    raise TableError(f"{file} has changed since it was written; start anew.")
+                    raise TableError(
+                        f"{file} has changed since it was written; start the job anew."
+                    )
                 with pa.OSFile(str(file)) as source:
                     batch = pa.ipc.open_file(source).get_batch(number)
             except (OSError, pa.ArrowException) as error:
@@ -101,7 +103,7 @@ def sort_rows(
     for block in source.blocks():
         rows = np.arange(block.first_row, block.first_row + block.table.num_rows)
         gathered.append(block.table.append_column(_ROW, pa.array(rows)))
-        if sum(table.nbytes for table in gathered) >= _RUN_BYTES:
+        if sum(table.nbytes for table in gathered) >= RUN_BYTES:
             write()
     if gathered:
         write()
