@@ -45,6 +45,7 @@ __all__ = [
     "read_bundle",
     "read_manifest",
     "resolve_bundle",
+    "version_of",
     "write_bundle",
 ]
 
@@ -173,8 +174,13 @@ def bundle_versions(model: str | os.PathLike[str]) -> dict[int, Path]:
     folder = Path(model)
     if not folder.is_dir():
         return {}
-    entries = [entry for entry in folder.iterdir() if _VERSION.fullmatch(entry.name)]
-    return {int(entry.name): entry for entry in sorted(entries, key=lambda entry: int(entry.name))}
+    found = ((version_of(entry.name), entry) for entry in folder.iterdir())
+    return dict(sorted((version, entry) for version, entry in found if version is not None))
+
+
+def version_of(name: str) -> int | None:
+    """Read the version that a folder's name is; None where it is none: v3, 007, 2026-11-30."""
+    return int(name) if _VERSION.fullmatch(name) else None
 
 
 def _folder(path: str | os.PathLike[str]) -> Path:

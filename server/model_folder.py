@@ -8,9 +8,10 @@ here: no path is made from one.
 import os
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from foretell.data.bundle import MANIFEST_FILE, bundle_versions
+from foretell.data.bundle import MANIFEST_FILE, version_of
 from foretell.data.errors import BundleError
 
 Fingerprint = tuple[tuple[str, int, int, int], ...]
@@ -19,67 +20,85 @@ Fingerprint = tuple[tuple[str, int, int, int], ...]
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
-def find_versions(path: Path) -> dict[str, dict[int, Path]]:
-    """Find bundle folders by name and version, good or not, and whatever their names are.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a look through a folder of models found.
+
+    Attributes:
+        versions: Bundle folders by name and version, good or not, and whatever their names are.
+        unnumbered: Folders that stand where versions do, but have no version's name: v3,
+            2026-11-30, 007. Of a model without any version only those that hold a bundle; the
+            others are somebody's notes.
+    """
+
+    versions: dict[str, dict[int, Path]]
+    unnumbered: list[Path]
+
+
+def look_through(path: Path) -> Found:
+    """Look through a folder of models, a model's folder or a bundle; each is listed once.
 
     Raises:
         BundleError: There is no such folder.
-        OSError: The folder can't be read.
+        OSError: A folder can't be read.
     """
     path = Path(os.path.abspath(path))  # ".." has no name of its own
     if not path.is_dir():
         state = "is a file" if path.exists() else "is missing"
         raise BundleError(f"{path} {state}; give a folder of models, models/NAME/VERSION.")
-    if (path / MANIFEST_FILE).is_file():
-        if path in bundle_versions(path.parent).values():
-            return {path.parent.name: {int(path.name): path}}
-        return {path.name: {1: path}}
-    if versions := bundle_versions(path):
-        return {path.name: versions}
-    folders = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
-    found = {entry.name: bundle_versions(entry) for entry in folders}
-    for entry in folders:  # a bundle without a version is its first
-        if (entry / MANIFEST_FILE).is_file():
-            found[entry.name] = {1: entry}
-    return {name: versions for name, versions in found.items() if versions}
+    if _is_bundle(path):
+        version = version_of(path.name)
+        if version is not None:
+            return Found({path.parent.name: {version: path}}, [])
+        return Found({path.name: {1: path}}, [])
+    entries = sorted(path.iterdir())
+    if versions := _versions(entries):
+        return Found({path.name: versions}, _unnumbered(entries, versions))
+    found = Found({}, [])
+    for entry in entries:
+        if entry.name.startswith(".") or not entry.is_dir():
+            continue
+        if _is_bundle(entry):  # without a version it is its first, and what is in it is its own
+            found.versions[entry.name] = {1: entry}
+            continue
+        inside = sorted(entry.iterdir())
+        if versions := _versions(inside):
+            found.versions[entry.name] = versions
+        found.unnumbered.extend(_unnumbered(inside, versions))
+    return found
+
+
+def _versions(entries: Iterable[Path]) -> dict[int, Path]:
+    """Those of a folder's entries that are versions, oldest first."""
+    found = ((version_of(entry.name), entry) for entry in entries)
+    return dict(sorted((version, entry) for version, entry in found if version is not None))
+
+
+def _unnumbered(entries: Iterable[Path], versions: Mapping[int, Path]) -> list[Path]:
+    """Those that stand beside a model's versions, or should be one."""
+    numbered = set(versions.values())
+    return [
+        entry
+        for entry in entries
+        if entry not in numbered
+        and not entry.name.startswith(".")
+        and entry.is_dir()
+        and (versions or _is_bundle(entry))
+    ]
+
+
+def _is_bundle(folder: Path) -> bool:
+    return (folder / MANIFEST_FILE).is_file()
 
 
 def is_given_alone(path: Path, found: Mapping[str, Mapping[int, Path]]) -> bool:
-    """Whether what `find_versions` found is the given folder itself: one model, or one bundle."""
+    """Whether what `look_through` found is the given folder itself: one model, or one bundle."""
     path = Path(os.path.abspath(path))
     return any(
         bundle == path or (name == path.name and bundle.parent == path)
         for name, versions in found.items()
         for bundle in versions.values()
     )
-
-
-def find_unnumbered(path: Path) -> list[Path]:
-    """Find folders that stand where versions do, but have no version's name: v3, 2026-11-30, 007.
-
-    Of a model without any version only those that hold a bundle; the others are somebody's notes.
-
-    Raises:
-        OSError: A folder can't be read.
-    """
-    path = Path(os.path.abspath(path))
-    if (path / MANIFEST_FILE).is_file():
-        return []
-    found = []
-    for model in [path] if bundle_versions(path) else _folders(path):
-        if (model / MANIFEST_FILE).is_file():
-            continue  # a bundle; what is in it is its own
-        versions = bundle_versions(model)
-        found += [
-            folder
-            for folder in _folders(model)
-            if folder not in versions.values() and (versions or (folder / MANIFEST_FILE).is_file())
-        ]
-    return found
-
-
-def _folders(path: Path) -> list[Path]:
-    return sorted(one for one in path.iterdir() if not one.name.startswith(".") and one.is_dir())
 
 
 def bad_names(names: Iterable[str]) -> list[str]:

@@ -16,10 +16,10 @@ from foretell.data.errors import BundleError, ForetellError, ModelNotFoundError
 from foretell.server.errors import ModelControlError, ModelLoadError, RequestError
 from foretell.server.model_folder import (
     Fingerprint,
+    Found,
     bad_names,
-    find_unnumbered,
-    find_versions,
     is_given_alone,
+    look_through,
     take_fingerprint,
 )
 from foretell.server.served import Model, ServedForecaster, ServedTranslator
@@ -98,10 +98,11 @@ class ModelLoader:
             ModelNotFoundError: A version that is pinned is not there.
             DeviceError: The device can't be had.
         """
-        found = find_versions(self._path)
-        if (problems := bad_names(found)) and is_given_alone(self._path, found):
+        seen = look_through(self._path)
+        problems = bad_names(seen.versions)
+        if problems and is_given_alone(self._path, seen.versions):
             raise BundleError(problems)
-        found = self._pass_over(found)
+        found = self._pass_over(seen)
         self._check_pins(found)
         for name, versions in sorted(found.items()):
             for version in self._candidates(name, versions):
@@ -114,11 +115,11 @@ class ModelLoader:
         A folder that can't be read, or that is gone, changes nothing: what serves goes on.
         """
         try:
-            found = find_versions(self._path)
+            seen = look_through(self._path)
         except (BundleError, OSError) as error:
             self._complain(f"the models can't be looked through: {error}")
             return
-        found = self._pass_over(found)
+        found = self._pass_over(seen)
         for name, version in self._known() - {(n, v) for n, of in found.items() for v in of}:
             self._forget_trials((name, version))
             self._models.forget(name, version)
@@ -146,7 +147,7 @@ class ModelLoader:
             ModelControlError: Another version is pinned.
             RequestError: It is there, but can't be served under this name.
         """
-        found = find_versions(self._path)
+        found = look_through(self._path).versions
         if name in found and (problems := bad_names([name])):
             raise RequestError(problems)
         found = _good(found)
@@ -282,20 +283,16 @@ class ModelLoader:
         rest = "" if serving is None else f" Version {serving.version} goes on serving."
         return f"version {version} of {name} can't be loaded: {told[name, version]}{rest}"
 
-    def _pass_over(self, found: Mapping[str, dict[int, Path]]) -> dict[str, dict[int, Path]]:
+    def _pass_over(self, seen: Found) -> dict[str, dict[int, Path]]:
         """Leave out models that have no name to be served under; tell of them, and of versions."""
-        bad = bad_names(found)
+        bad = bad_names(seen.versions)
         self._complain(" ".join(bad))
-        try:
-            unnumbered = find_unnumbered(self._path)
-        except OSError:  # gone just now; the next look tells
-            unnumbered = []
-        told = {folder: _not_numbered(folder) for folder in unnumbered}
+        told = {folder: _not_numbered(folder) for folder in seen.unnumbered}
         for folder in told.keys() - self._unnumbered:
             _log.warning("%s", told[folder])
         self._unnumbered = set(told)
         self.passed_over = [*bad, *told.values()]
-        return _good(found)
+        return _good(seen.versions)
 
     def _complain(self, complaint: str) -> None:
         """Log what is wrong with the folder, once."""
