@@ -12,7 +12,7 @@ from jaxtyping import Float64, Int64
 _MOST_WINDOWS = 100_000
 _MOST_NUMBERS = 1 << 21  # of windows that are laid at once, and of residuals that are kept
 _FEWEST_LAGS, _MOST_LAGS = 8, 512
-_HELD_OUT = 0.2  # of each series' windows, the last ones
+_HELD_OUT = 0.2  # of the windows
 _FARTHEST = 5.0  # a few windows that hardly move would outweigh all others
 # Against correlations of lags, up to 1; the strongest first, which wins where all are alike.
 _PENALTIES = tuple(10.0**power for power in range(1, -7, -1))
@@ -69,9 +69,10 @@ def fit_ridge(
     L is four seasons or twice the horizon, whichever is more, at least 8, at most 512, and no more
     than leaves half of the series a window, but at least a season. At most 100,000 windows are
     taken, evenly from all series, the latest first. The last fifth of each series' windows is held
-    out: it chooses the penalty, and the quantiles are those of the errors there, of all series
-    together on the windows' scales; then all windows are fitted. Without any window the forecast is
-    the seasonal naive one, of no width.
+    out; of series of fewer windows than five, every fifth with all its windows. What is held out
+    chooses the penalty, and the quantiles are those of the errors there, of all series together on
+    the windows' scales; then all windows are fitted. Without any window the forecast is the
+    seasonal naive one, of no width.
 
     Memory is bounded: windows are laid in pieces, and sums of products are kept of them.
 
@@ -176,7 +177,10 @@ def _origins(
     counts = -(-counts // stride)
     behind = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     origins = np.repeat(ends - horizon, counts) - behind * stride
-    is_held_out = behind < np.repeat(np.ceil(_HELD_OUT * counts), counts)
+    is_short = (counts > 0) & (_HELD_OUT * counts < 1)
+    is_chosen = is_short & (np.cumsum(is_short) % round(1 / _HELD_OUT) == 1)
+    held_out = np.where(is_short, is_chosen * counts, np.ceil(_HELD_OUT * counts))
+    is_held_out = behind < np.repeat(held_out, counts)
     return origins[~is_held_out], origins[is_held_out]
 
 

@@ -19,8 +19,9 @@ def laid(series):
     return np.concatenate(series), np.cumsum([0, *map(len, series)])
 
 
-def wave(size, phase=0.0):
-    return 50 + 10 * np.sin(np.arange(size) * 0.7 + phase) + 4 * np.sin(np.arange(size) * 0.31)
+def wave(size, phase=0.0, other=0.0):
+    time = np.arange(size)
+    return 50 + 10 * np.sin(time * 0.7 + phase) + 4 * np.sin(time * 0.31 + other)
 
 
 def test_a_rule_that_lags_can_tell_is_learned():
@@ -101,3 +102,16 @@ def test_many_windows_are_laid_in_pieces_and_thinned(monkeypatch):
     monkeypatch.setattr(ridge, "_MOST_WINDOWS", 50)
     fewer = ridge._origins(*np.array([[0, 300, 600], [300, 600, 900]]), 8, 3)
     assert 45 <= sum(map(len, fewer)) <= 53
+
+
+@pytest.mark.parametrize("most", [100_000, 40], ids=["one window each", "thinned to one each"])
+def test_many_series_of_a_single_window_are_learned_from(monkeypatch, most):
+    """Where the only window of each series was held out, nothing was left to learn from."""
+    monkeypatch.setattr(ridge, "_MOST_WINDOWS", most)
+    size = 8 + 4 if most == 100_000 else 60
+    phases = np.random.default_rng(0).uniform(0, 6, (40, 2))
+    series = [wave(size, *own) for own in phases]
+    quantiles = fit(series, horizon=4).forecast(*laid(series))[:, :, 1]
+    wanted = [wave(size + 4, *own)[-4:] for own in phases]
+    naive = np.abs(np.array([own[-1:] for own in series]) - wanted).mean()
+    assert np.abs(quantiles - wanted).mean() < naive / 10
