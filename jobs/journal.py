@@ -82,6 +82,7 @@ class Journal:
         *,
         unit: str,
         columns: Sequence[str],
+        others: Sequence[Path] = (),
         resume: bool = False,
         overwrite: bool = False,
     ) -> None:
@@ -92,6 +93,8 @@ class Journal:
             unit: What the job counts, and how much it has done: an item of `totals` in the
                 singular, such as "line".
             columns: Head of the side file.
+            others: What the job writes besides, such as a picture: a job that begins replaces these
+                and the side file only with `overwrite`, one that goes on may have written them.
             resume: Go on with this very job where it was begun; where its output is complete,
                 leave it so.
             overwrite: Replace what stands there, finished or not, unless it is to be resumed.
@@ -100,6 +103,7 @@ class Journal:
         self.totals: Counter[str] = Counter()
         self.is_complete = False
         self.output, self._unit, self._columns = output, unit, columns
+        self._others = [refused_file(output), *others]
         self._resume, self._overwrite = resume, overwrite
         self._final = Path(os.path.realpath(output))
         self._record = self._final.with_name(f".{self._final.name}.foretell-done")
@@ -278,10 +282,18 @@ class Journal:
             return None
         written = self._written()
         if written is not None:
-            return self._resumable(written)
-        if self._final.exists():
+            written = self._resumable(written)
+        elif self._final.exists():
             self._look_at_record()
-        return None
+        if written is None and not (self.is_complete or self._overwrite):
+            self._check_others()
+        return written
+
+    def _check_others(self) -> None:
+        if there := [path for path in self._others if path.exists()]:
+            raise ForetellError(
+                [f"{path} exists; give --overwrite to replace it." for path in there]
+            )
 
     def _resumable(self, written: Written) -> Written | None:
         problems: list[str] = []

@@ -178,6 +178,7 @@ def _journal(job: TranslateJob) -> Journal | None:
         job.output,
         unit="line",
         columns=REFUSED_COLUMNS,
+        others=[] if job.plot is None else [job.plot],
         resume=job.resume,
         overwrite=job.overwrite,
     )

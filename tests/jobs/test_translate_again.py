@@ -327,6 +327,16 @@ def test_the_picture_is_the_same_after_a_kill(tmp_path, job, half):
     assert (tmp_path / "out.png").read_bytes() == (tmp_path / "whole.png").read_bytes()
 
 
+@pytest.mark.parametrize("name", ["out.png", "out.txt.refused.csv"])
+def test_what_stood_there_before_a_job_began_is_not_replaced(tmp_path, job, name):
+    (tmp_path / name).write_text("somebody's own")
+    with pytest.raises(ForetellError, match=rf"{name} exists; give --overwrite"):
+        job(resume=True, plot=tmp_path / "out.png")
+    assert names(tmp_path) == sorted(["in.txt", name])
+    job(resume=True, overwrite=True, plot=tmp_path / "out.png")
+    assert job(resume=True, plot=tmp_path / "out.png").was_complete
+
+
 @pytest.fixture
 def small_disk(tmp_path):
     """A file system with room for 64 KiB."""
