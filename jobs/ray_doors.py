@@ -13,7 +13,8 @@ from foretell.data.errors import BundleError
 from foretell.jobs.doors import Door, local_door
 from foretell.jobs.journal import fingerprint
 from foretell.jobs.pool import OpenWorker
-from foretell.jobs.ray_workers import Placed, RayWorkers, ray_cluster, run_on_ray
+from foretell.jobs.ray_cluster import Placed, RayWorkers, ray_cluster
+from foretell.jobs.ray_workers import run_on_ray
 from foretell.jobs.translator_doors import TranslatorDoor, local_translator
 
 D = TypeVar("D")

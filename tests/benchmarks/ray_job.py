@@ -40,8 +40,8 @@ def run_one(data: str, model: str, output: str, options: str) -> None:
     if address is None:
         door = partial(local_door, Path(model), device="cpu", threads=count)
     else:
+        from foretell.jobs.ray_cluster import RayWorkers
         from foretell.jobs.ray_doors import ray_door
-        from foretell.jobs.ray_workers import RayWorkers
 
         workers = RayWorkers(address=address, num_workers=count, threads=1, device="cpu")
         door = partial(ray_door, Path(model), workers)

@@ -27,8 +27,9 @@ from foretell.data.reading import CsvFormat
 from foretell.jobs.batch import Listeners, run_job
 from foretell.jobs.doors import local_door
 from foretell.jobs.forecast_job import ForecastJob
+from foretell.jobs.ray_cluster import RayWorkers, ray_cluster
 from foretell.jobs.ray_doors import ray_door, ray_translator
-from foretell.jobs.ray_workers import RayWorkers, ray_cluster, run_on_ray
+from foretell.jobs.ray_workers import run_on_ray
 from foretell.jobs.translate import TranslateJob, run_translate_job
 from foretell.jobs.translator_doors import local_translator
 
