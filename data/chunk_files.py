@@ -116,7 +116,9 @@ def sort_rows(
 
 
 def _write(table: pa.Table, chunks: Int64[np.ndarray, " N"], num_chunks: int, file: Path) -> None:
-    order = np.argsort(chunks, kind="stable")
+    # Numbers of 16 bits are sorted several times faster, and keep their order here: -1 comes first.
+    keys = chunks.astype(np.int16) if num_chunks < 1 << 15 else chunks
+    order = np.argsort(keys, kind="stable")
     bounds = np.searchsorted(chunks[order], np.arange(num_chunks + 1))
     order = order[bounds[0] :]  # what belongs to no chunk comes first
     bounds -= bounds[0]

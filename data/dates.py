@@ -36,7 +36,7 @@ class DateReading:
         codes, texts = _distinct(column)
         dates = _parse(texts, self.date_format)
         blank = pd.DatetimeIndex([pd.NaT]).tz_localize(dates.tz)
-        with_blank = dates.append(blank).as_unit(self.unit)
+        with_blank = pd.DatetimeIndex(dates.append(blank)).as_unit(self.unit)
         return pd.Series(with_blank[codes], index=column.index, name=column.name)
 
 

@@ -29,7 +29,7 @@ def row_of(column: pd.Series, place: int) -> str:
     return row_name(int(column.index[place]) if column.index.name == _INDEX else place)
 
 
-def file_rows(rows: Int64[ndarray, " N"] | range) -> pd.Index:
+def file_rows(rows: Int64[ndarray, " N"] | range | list[int]) -> pd.Index:
     """Make the index of a part from the rows of the file, counted from 0."""
     return pd.Index(rows, name=_INDEX)
 

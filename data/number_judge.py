@@ -5,13 +5,15 @@ whole column, so that a column of text or of another type is refused in the word
 `foretell.data.values`.
 """
 
-import numpy as np
+from typing import Any
+
 import pandas as pd
 import pyarrow as pa
 
 from foretell.data.csv_numbers import NumberFacts, look_at_numbers
 from foretell.data.file_rows import file_rows
 from foretell.data.values import read_numbers
+from foretell.data.witnesses import Witnesses
 
 
 class NumberJudge:
@@ -23,9 +25,7 @@ class NumberJudge:
 
     def __init__(self) -> None:
         self.facts = NumberFacts()
-        self._name: object = None
-        self._witnesses: dict[str, tuple[int, object]] = {}
-        self._dtype: object = None
+        self._witnesses = Witnesses()
         self._is_text_file = False
 
     def look_at_texts(
@@ -41,18 +41,17 @@ class NumberJudge:
 
     def look(self, column: pd.Series) -> None:
         """Look at one more part, whose index tells its rows in the file."""
-        self._name, self._dtype = column.name, self._dtype or column.dtype
+        self._witnesses.begin(column)
+        self._keep("first", column)
         if not isinstance(column.dtype, pd.StringDtype):  # its type decides
-            self._keep("first", column.iloc[:1])
             return
         present = column.dropna()
-        self._keep("first", column)
         self._keep("present", present)
         if "wrong" not in self._witnesses:
             parsed = pd.to_numeric(present, errors="coerce")
             self._keep("wrong", present[parsed.isna() & (present.str.strip() != "")])
 
-    def settle(self, dtype: object = None) -> None:
+    def settle(self, dtype: Any = None) -> None:
         """Refuse the column if it can't be numbers.
 
         Args:
@@ -61,17 +60,9 @@ class NumberJudge:
         Raises:
             TableError: As `read_numbers` for the whole column.
         """
-        if self._is_text_file and not self.facts.is_words:
-            return
-        kept = sorted(dict(self._witnesses.values()).items())
-        column = pd.Series(
-            [value for _, value in kept],
-            index=file_rows(np.array([row for row, _ in kept], dtype=np.int64)),
-            name=self._name,
-            dtype=self._dtype if dtype is None else dtype,
-        )
-        read_numbers(column)
+        if not self._is_text_file or self.facts.is_words:
+            read_numbers(self._witnesses.column(dtype))
 
-    def _keep(self, name: str, found: pd.Series) -> None:
-        if name not in self._witnesses and len(found):
-            self._witnesses[name] = int(found.index[0]), found.iloc[0]
+    def _keep(self, shows: str, found: pd.Series) -> None:
+        if len(found):
+            self._witnesses.keep(shows, found, 0)

@@ -99,7 +99,7 @@ class ParquetSource:
             TableError: A file has changed, or is gone.
         """
         ends = np.cumsum([sum(groups) for groups in self.row_groups]).tolist()
-        pieces = []
+        pieces: list[pa.Table] = []
         for place in range(bisect.bisect_right(ends, span.start), len(ends)):
             before = ends[place - 1] if place else 0
             if before >= span.end:

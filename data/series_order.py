@@ -100,8 +100,8 @@ class SeriesOrder:
         if self._nested is not None:
             read_ids(self._nested.to_pandas().rename(self._column))  # says that they are no ids
         if self._num_blank:
-            rows = [row_name(row) for row in self._blank_rows]
-            raise TableError(blank_ids(self._column, rows, self._num_blank))
+            blank = [row_name(row) for row in self._blank_rows]
+            raise TableError(blank_ids(self._column, blank, self._num_blank))
         self._fold()
         assert self._known is not None, "a table without rows was refused"
         if self._runs is None:

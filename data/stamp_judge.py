@@ -7,14 +7,15 @@ the judgement and its words are those of `foretell.data.stamps`, whatever the si
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Int64
 
 from foretell.data.dates import DateJudge, DateReading
-from foretell.data.file_rows import file_rows
 from foretell.data.stamps import ISO, LAST_FLOAT_STEP, LAST_STEP, WHOLE, read_stamps
+from foretell.data.witnesses import Witnesses
 from foretell.data.zones import StampKind
 
 _MOST_SEEN = 1 << 17  # distinct texts that are remembered, so as not to look at them again
@@ -31,14 +32,12 @@ class StampJudge:
     def __init__(self, date_format: str | None, time_zone: str | None) -> None:
         self._dates = DateJudge(date_format)
         self._time_zone = time_zone
-        self._name: object = None
-        self._witnesses: dict[str, tuple[int, object]] = {}
-        self._dtype: object = None
+        self._witnesses = Witnesses()
         self._seen: set[str] = set()
 
     def look(self, column: pd.Series) -> None:
         """Look at one more part, whose index tells its rows in the file."""
-        self._name, self._dtype = column.name, self._dtype or column.dtype
+        self._witnesses.begin(column)
         self._dates.look(column)
         if isinstance(column.dtype, pd.StringDtype):
             self._look_at_text(column)
@@ -59,7 +58,7 @@ class StampJudge:
             return None
         return self._dates.settle()
 
-    def settle(self, reading: DateReading | None, dtype: object = None) -> StampKind:
+    def settle(self, reading: DateReading | None, dtype: Any = None) -> StampKind:
         """Tell what the stamps are.
 
         Args:
@@ -69,14 +68,9 @@ class StampJudge:
         Raises:
             TableError: As `read_stamps` for the whole column.
         """
-        kept = sorted(dict(self._witnesses.values()).items())
-        values = pd.Series(
-            [value for _, value in kept],
-            index=file_rows(np.array([row for row, _ in kept], dtype=np.int64)),
-            name=self._name,
-            dtype=self._dtype if dtype is None else dtype,
-        )
-        column = values if reading is None else reading.read(values)
+        column = self._witnesses.column(dtype)
+        if reading is not None:
+            column = reading.read(column)
         return read_stamps(column, self._time_zone).kind
 
     def _look_at_text(self, column: pd.Series) -> None:
@@ -91,7 +85,7 @@ class StampJudge:
         for place in new:
             text = texts[place].strip()
             for name in _classes(text):
-                self._keep(name, column, int(firsts[place]))
+                self._witnesses.keep(name, column, int(firsts[place]))
             if _is_step(text):
                 steps.append(int(text))
                 step_places.append(int(firsts[place]))
@@ -119,26 +113,22 @@ class StampJudge:
         if not len(steps):
             return
         for name, place in (("least", int(steps.argmin())), ("largest", int(steps.argmax()))):
-            kept = self._witnesses.get(name)
             sign = 1 if name == "largest" else -1
-            if kept is None or sign * int(steps[place]) > sign * int(kept[1]):  # type: ignore[call-overload]
-                row = int(column.index[places[place]])
-                self._witnesses[name] = row, column.iloc[places[place]]
+            if name not in self._witnesses or (
+                sign * int(steps[place]) > sign * int(self._witnesses.value(name))
+            ):
+                self._witnesses.replace(name, column, int(places[place]))
         for name, wrong in (
             ("no float", np.abs(steps) >= LAST_FLOAT_STEP),
             ("no day", ~_is_day(steps)),
             ("no month", ~_is_month(steps)),
         ):
-            if name not in self._witnesses and wrong.any():
-                self._keep(name, column, int(places[wrong].min()))
+            if wrong.any():
+                self._witnesses.keep(name, column, int(places[wrong].min()))
 
     def _keep_first(self, name: str, column: pd.Series, mask: Bool[np.ndarray, " N"]) -> None:
-        if name not in self._witnesses and mask.any():
-            self._keep(name, column, int(np.argmax(mask)))
-
-    def _keep(self, name: str, column: pd.Series, place: int) -> None:
-        if name not in self._witnesses:
-            self._witnesses[name] = int(column.index[place]), column.iloc[place]
+        if mask.any():
+            self._witnesses.keep(name, column, int(np.argmax(mask)))
 
 
 def _first_places(codes: Int64[np.ndarray, " N"], count: int) -> Int64[np.ndarray, " n"]:

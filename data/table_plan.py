@@ -165,7 +165,8 @@ class _Planner:
         chunk_of = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
         num_chunks = len(starts) - 1
         parts = self._parts(history, form, series, chunk_of, num_chunks, "data")
-        future_parts, warnings = None, ()
+        future_parts = None
+        warnings: tuple[str, ...] = ()
         if ahead is not None:
             future_series, future_form = ahead.settle()
             places = find_ids(future_series.ids, series.ids)
