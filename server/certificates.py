@@ -56,9 +56,18 @@ class Certificates:
         )
 
     @property
+    def is_due(self) -> bool:
+        """Whether it is time to look at the files again, which may mean to wait for a disk."""
+        return self._files.is_due
+
+    def look(self) -> None:
+        """Read the files again, for `context`, if it is time to and if they have changed."""
+        self._files.get()
+
+    @property
     def context(self) -> ssl.SSLContext:
         """For the next connection of HTTP; clients without certificates are let in."""
-        return self._files.get().context
+        return self._files.value.context
 
     def credentials(self) -> grpc.ServerCredentials:
         """For gRPC, which asks for news by itself; clients need certificates where they must."""

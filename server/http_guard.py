@@ -1,5 +1,6 @@
 """Who may look at the HTTP port: TLS, certificates of clients and tokens, as gRPC asks for them."""
 
+import asyncio
 import base64
 import binascii
 import ssl
@@ -40,11 +41,18 @@ class HttpGuard:
         self._health_needs_token = health_needs_token
 
     @property
-    def context(self) -> ssl.SSLContext | None:
-        """For the next connection: certificates change while the server runs."""
-        return None if self._certificates is None else self._certificates.context
+    def is_secure(self) -> bool:
+        """Whether it talks by TLS."""
+        return self._certificates is not None
 
-    def check(
+    async def context(self) -> ssl.SSLContext:
+        """For the next connection, if it is secure: certificates change while the server runs."""
+        assert self._certificates is not None
+        if self._certificates.is_due:  # a disk may keep its reader waiting
+            await asyncio.to_thread(self._certificates.look)
+        return self._certificates.context
+
+    async def check(
         self, path: str, headers: Sequence[tuple[str, str]], *, has_certificate: bool
     ) -> None:
         """Let a request pass, or not.
@@ -62,6 +70,8 @@ class HttpGuard:
         if is_health and not self._health_needs_token:
             return
         if self._tokens is not None:
+            if self._tokens.is_due:
+                await asyncio.to_thread(self._tokens.look)
             groups = frozenset(GROUPS) if is_health else METADATA
             token = self._tokens.check(_token_of(headers, is_health=is_health))
             if not token.groups & groups:

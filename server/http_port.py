@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from typing import cast
 
 from foretell.server.errors import ForbiddenError, ListenError, UnauthenticatedError
 from foretell.server.http_guard import CHALLENGES, HttpGuard
@@ -97,9 +98,10 @@ class HttpPort:
         try:
             if self._has_room(writer):
                 async with asyncio.timeout(_TIMEOUT_S):
-                    context = None if self._guard is None else self._guard.context
-                    if context is not None:
-                        await writer.start_tls(context)
+                    if self._guard is not None and self._guard.is_secure:
+                        transport = cast(asyncio.Transport, writer.transport)
+                        transport.pause_reading()  # what comes is for TLS to read
+                        await writer.start_tls(await self._guard.context())
                     await self._answer_one(reader, writer)
         except (OSError, TimeoutError, asyncio.IncompleteReadError):
             pass  # the caller went away, or is too slow
@@ -131,18 +133,19 @@ class HttpPort:
             page = _plain("this is no HTTP request", HTTPStatus.BAD_REQUEST)
         else:
             has_certificate = bool(writer.get_extra_info("peercert"))
-            page = self._refusal(path, headers, has_certificate) or await self._page(method, path)
+            refusal = await self._refusal(path, headers, has_certificate)
+            page = refusal or await self._page(method, path)
         writer.write(_head(page))
         if method != "HEAD":
             writer.write(page.body)
         await writer.drain()
 
-    def _refusal(
+    async def _refusal(
         self, path: str, headers: Sequence[tuple[str, str]], has_certificate: bool
     ) -> Page | None:
         try:
             if self._guard is not None:
-                self._guard.check(path, headers, has_certificate=has_certificate)
+                await self._guard.check(path, headers, has_certificate=has_certificate)
         except UnauthenticatedError as error:
             return _plain(str(error), HTTPStatus.UNAUTHORIZED, challenges=CHALLENGES)
         except ForbiddenError as error:

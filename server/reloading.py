@@ -43,18 +43,25 @@ class Reloaded(Generic[Value]):
     @property
     def is_due(self) -> bool:
         """Whether `get` would look at the files, and so wait for a disk."""
-        return time.monotonic() - self._checked_s >= self._check_every_s
+        is_time = time.monotonic() - self._checked_s >= self._check_every_s
+        return is_time and not self._lock.locked()
+
+    @property
+    def value(self) -> Value:
+        """What `get` last found."""
+        return self._value
 
     def get(self) -> Value:
         """The value of the files as they are now, or were when they were last good.
 
-        It waits for nothing that another thread does, unless its own turn to look has come.
+        It waits for nothing that another thread does: where a disk hangs, one waits for it.
         """
-        if self.is_due:
-            with self._lock:
-                if self.is_due:
-                    self._checked_s = time.monotonic()
-                    self._look()
+        if self.is_due and self._lock.acquire(blocking=False):
+            try:
+                self._checked_s = time.monotonic()
+                self._look()
+            finally:
+                self._lock.release()
         return self._value
 
     def _look(self) -> None:

@@ -83,7 +83,7 @@ class StatusPort:
             is_serving: Whether new calls are taken.
             guard: Who may look; None lets everybody look, in clear.
         """
-        self._scheme = "http" if guard is None or guard.context is None else "https"
+        self._scheme = "https" if guard is not None and guard.is_secure else "http"
         self._recent = Recent(observer, read_states)
         self._is_serving = is_serving
         self._grpc_address = ""

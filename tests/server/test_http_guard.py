@@ -1,15 +1,18 @@
 """The HTTP port is guarded as gRPC is: who may look at metrics and the status page, and how."""
 
+import asyncio
 import base64
 import hashlib
 import http.client
 import os
 import socket
 import ssl
+import threading
 import time
 
 import pytest
 
+from foretell.server import reloading
 from foretell.server.background import serve_in_background
 from foretell.server.errors import UnauthenticatedError
 from foretell.server.http_guard import HttpGuard
@@ -169,8 +172,9 @@ def test_all_tokens_are_compared_whatever_is_shown(tokens, monkeypatch):
     counts = []
     for shown in ("rehctaw", "rehctax", "x"):
         compared.clear()
+        headers = [("authorization", f"Bearer {shown}")]
         try:
-            guard.check("/", [("authorization", f"Bearer {shown}")], has_certificate=False)
+            asyncio.run(guard.check("/", headers, has_certificate=False))
         except UnauthenticatedError:
             assert shown != "rehctaw"
         counts.append(len(compared))
@@ -279,3 +283,34 @@ def test_a_token_that_is_taken_out_opens_nothing_any_more(serve, tokens):
     while status(address, Authorization="Bearer rehctaw") != 401:
         assert time.monotonic() < end
         time.sleep(0.05)
+
+
+def test_a_disk_that_hangs_holds_up_nobody_but_who_looks(
+    serve, authority, tokens, impatient, monkeypatch
+):
+    """Tokens and certificates lie where Kubernetes mounts them; probes must hear of no disk."""
+    server = authority.sign("server")
+    address = serve(tls_cert=server.cert, tls_key=server.key, tokens=tokens)
+    known, read = trusting(authority), reloading._signature
+    hangs, go_on, looking = threading.Event(), threading.Event(), []
+
+    def slow(paths):
+        looking.append(threading.current_thread().name)
+        hangs.set()
+        assert go_on.wait(60)
+        return read(paths)
+
+    assert status(address, context=known, Authorization="Bearer rehctaw") == 200
+    monkeypatch.setattr(reloading, "_signature", slow)
+    answers = []
+    one = threading.Thread(target=lambda: answers.append(status(address, "/livez", context=known)))
+    one.start()
+    assert hangs.wait(60)
+    for _ in range(20):  # more than threads that could wait
+        assert status(address, "/livez", context=known) == 200
+    assert not answers
+    go_on.set()
+    one.join(60)
+    assert answers == [200]
+    assert looking
+    assert not {name for name in looking if not name.startswith("asyncio_")}
