@@ -27,10 +27,10 @@ from typing import Any, Self
 
 from foretell.data.errors import ForetellError
 from foretell.jobs.amounts import amount
+from foretell.jobs.done_record import DoneRecord, file_fingerprint, read_done
 from foretell.jobs.job_folder import JobFolder, naming, sync
 from foretell.jobs.journal_file import (
     FINGERPRINT,
-    FORMAT,
     Job,
     JournalFile,
     Row,
@@ -308,7 +308,7 @@ class Journal:
         if problems and self._overwrite:
             return None
         may_replace = written.overwrite or self._overwrite or not self._final.exists()
-        if not problems and not may_replace and written.joined != _bytes_of(self._final):
+        if not problems and not may_replace and written.joined != file_fingerprint(self._final):
             problems = [
                 f"{self.output} was written by something else since this job began; give "
                 "--overwrite too to replace it, or move it away."
@@ -318,19 +318,17 @@ class Journal:
         return written
 
     def _look_at_record(self) -> None:
-        problems: list[str] = []
-        try:
-            record = json.loads(self._record.read_bytes())
-            if record["format"] != FORMAT or record["output"] != _bytes_of(self._final):
-                problems = [f"{self.output} was changed since a job has written it"]
-            elif told := changes(record["job"], self._job):
-                problems = [f"{self.output} is of another job:", *told]
-        except (OSError, ValueError, KeyError, TypeError):
-            problems = [f"{self.output} exists, and nothing tells which job has written it"]
-        if not problems:
-            self.is_complete, self.parts = True, record["parts"]
-            self.totals, self._first = Counter(record["totals"]), record["first"]
-        elif not self._overwrite:
+        record, problems = read_done(self._record), []
+        if record is None:
+            problems = [f"{self.output} exists, and nothing tells which job has written it."]
+        elif record.output != file_fingerprint(self._final):
+            problems = [f"{self.output} was changed since a job has written it."]
+        elif told := changes(record.job, self._job):
+            problems = [f"{self.output} is of another job:", *told]
+        else:
+            self.is_complete, self.parts = True, record.parts
+            self.totals, self._first = Counter(record.totals), record.first
+        if problems and not self._overwrite:
             raise ForetellError([*problems, "Give --overwrite to replace it, or another path."])
 
     def _write_output(self, join: Join, ending: str) -> None:
@@ -338,7 +336,7 @@ class Journal:
         join((self._part(number) for number in range(self.parts)), joined)
         sync(joined)
         assert self._file is not None
-        self._file.append({"joined": _bytes_of(joined)})
+        self._file.append({"joined": file_fingerprint(joined)})
         joined.replace(self._final)
         sync(self._final.parent)
 
@@ -360,13 +358,14 @@ class Journal:
         if not self._resume:
             self._record.unlink(missing_ok=True)
             return
-        output = _bytes_of(self._final)
-        record = {"format": FORMAT, "job": self._job, "output": output, "parts": self.parts}
-        record |= {"totals": self.totals, "first": self._first}
-        partial = self._folder.path / "done"
-        partial.write_text(json.dumps(record) + "\n", encoding="utf-8")
-        sync(partial)
-        partial.replace(self._record)
+        record = DoneRecord(
+            job=self._job,
+            output=file_fingerprint(self._final),
+            parts=self.parts,
+            totals=dict(self.totals),
+            first=self._first,
+        )
+        record.write(self._record, self._folder.path / "done")
 
     def _lists(self, name: str) -> Iterator[Any]:
         if self.is_complete:
@@ -389,8 +388,3 @@ class Journal:
             self._folder.unlock()
         else:
             self._folder.remove()
-
-
-def _bytes_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return FINGERPRINT + hashlib.file_digest(file, "sha256").hexdigest()

@@ -94,6 +94,16 @@ class TestSources:
         with pytest.raises(TextError, match=r"text\.txt is incomplete or damaged"):
             list(read_lines(path))
 
+    @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "packed"])
+    def test_who_watches_sees_every_byte_of_the_file_once(self, write, pack) -> None:
+        """A job knows by their hash whether it has read what it was to read."""
+        text = os.urandom(300_000).hex().encode().replace(b"7", b"\n")
+        content = pack(text)
+        seen = io.BytesIO()
+        lines = list(arriving_lines(write(content), seen=seen.write))
+        assert seen.getvalue() == content
+        assert sum(map(len, lines)) == len(text.splitlines())
+
     def test_a_dash_is_standard_input(self, stdin) -> None:
         stdin(b"a\nb")
         assert list(read_lines("-")) == ["a", "b"]

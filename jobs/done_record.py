@@ -1,0 +1,53 @@
+"""What is kept of a job that is done: by it the same job finds later that nothing is left to do."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from foretell.jobs.job_folder import sync
+from foretell.jobs.journal_file import FINGERPRINT, FORMAT, Job
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DoneRecord:
+    """A job that is done.
+
+    Attributes:
+        job: What decided the output's bytes.
+        output: Fingerprint of these.
+        parts: Of which the output was made.
+        totals: Sums of their counts.
+        first: The first refused items and notes.
+        format: Of this record.
+    """
+
+    job: Job
+    output: str
+    parts: int
+    totals: Mapping[str, int]
+    first: dict[str, list[Any]]
+    format: int = FORMAT
+
+    def write(self, path: Path, partial: Path) -> None:
+        """Write it, whole or not at all, by way of another file in the same file system."""
+        partial.write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
+        sync(partial)
+        partial.replace(path)
+
+
+def read_done(path: Path) -> DoneRecord | None:
+    """Read a record; None where there is none that can be read."""
+    try:
+        record = DoneRecord(**json.loads(path.read_bytes()))
+    except (OSError, ValueError, TypeError):
+        return None
+    return record if record.format == FORMAT else None
+
+
+def file_fingerprint(path: Path) -> str:
+    """Name the bytes of a file by a hash."""
+    with path.open("rb") as file:
+        return FINGERPRINT + hashlib.file_digest(file, "sha256").hexdigest()
