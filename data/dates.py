@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,8 @@ from foretell.data.errors import TableError
 from foretell.data.file_rows import row_of
 from foretell.data.values import shown, without_categories
 
-_UNITS = ("s", "ms", "us", "ns")
+Unit = Literal["s", "ms", "us", "ns"]
+_UNITS: tuple[Unit, ...] = get_args(Unit)
 _NAMED = 5
 _DAY_AND_MONTH = re.compile(
     r"\d{1,2}(?P<separator>[/.-])\d{1,2}(?P=separator)\d{4}"
@@ -29,7 +31,7 @@ class DateReading:
     """
 
     date_format: str
-    unit: str
+    unit: Unit
 
     def read(self, column: pd.Series) -> pd.Series:
         """Read a part of the column, of any type but dates."""
@@ -51,7 +53,7 @@ class DateJudge:
     def __init__(self, date_format: str | None) -> None:
         self._given = date_format
         self._name: object = None
-        self._units: set[str] = set()
+        self._units: set[Unit] = set()
         self._misfits: list[str] = []
         self._num_misfits = 0
         self._shapes: set[tuple[str, str] | None] = set()

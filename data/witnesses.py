@@ -52,4 +52,5 @@ class Witnesses:
         places = sorted(rows)
         dtype = self.dtype if dtype is None else dtype
         values = [rows[place] for place in places]
-        return pd.Series(values, index=file_rows(places), name=self.name, dtype=dtype)
+        column: pd.Series = pd.Series(values, index=file_rows(places), name=self.name, dtype=dtype)
+        return column
