@@ -24,6 +24,7 @@ _STATES = {
     State.READY: "READY",
     State.FAILED: "UNAVAILABLE",
     State.UNLOADING: "UNLOADING",
+    State.UNAVAILABLE: "UNAVAILABLE",
 }
 
 
@@ -115,7 +116,7 @@ def write_index(
 ) -> Iterable[wire.RepositoryIndexResponse.ModelIndex]:
     """List every version with its state, and the graphs of those that serve."""
     models = repository.models
-    for status in repository.statuses():
+    for status in repository.index():
         is_ready = status.state is State.READY
         if only_ready and not is_ready:
             continue

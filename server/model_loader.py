@@ -66,6 +66,7 @@ class ModelLoader:
 
     Attributes:
         passed_over: What the folder holds that has no name to be served under, a sentence each.
+        pinned_away: Versions of pinned models that are there and may not serve, by name.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class ModelLoader:
         self._unnumbered: set[Path] = set()
         self._clock = clock
         self.passed_over: list[str] = []
+        self.pinned_away: Mapping[str, tuple[int, ...]] = {}
 
     def load_all(self) -> None:
         """Load the newest good version of each model.
@@ -292,6 +294,10 @@ class ModelLoader:
             _log.warning("%s", told[folder])
         self._unnumbered = set(told)
         self.passed_over = [*bad, *told.values()]
+        self.pinned_away = {
+            name: tuple(version for version in seen.versions.get(name, {}) if version != pinned)
+            for name, pinned in self._pins.items()
+        }
         return _good(seen.versions)
 
     def _complain(self, complaint: str) -> None:

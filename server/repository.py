@@ -34,6 +34,7 @@ Mode = Literal["none", "poll", "explicit"]
 Done = TypeVar("Done")
 
 _VERSION = re.compile("[0-9]{1,18}")
+_UNLOADED = "unloaded by a caller; it serves again when one loads it."
 _SWEEP_S = 0.5  # between looks at whether versions that leave are free by now
 _log = logging.getLogger(__name__)
 
@@ -116,6 +117,7 @@ class Repository(ServedModels):
         self._loader: ModelLoader | None = None
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._unloaded: dict[str, int] = {}  # by callers
 
     @classmethod
     def load(
@@ -163,6 +165,25 @@ class Repository(ServedModels):
             for one in super().statuses()
         ]
 
+    def index(self) -> list[VersionStatus]:
+        """What `statuses` tells, and the versions that are there and aren't to be loaded.
+
+        These are what a caller has unloaded, and what a pin keeps from serving. Others that are
+        older than the one that serves are not told of.
+        """
+        found = {(one.name, one.version): one for one in self.statuses()}
+        pins = self.control.pins
+        reasons = {
+            (name, version): f"another version is pinned: --pin {name}={pins[name]}."
+            for name, versions in (self._loader.pinned_away if self._loader else {}).items()
+            for version in versions
+        }
+        reasons |= dict.fromkeys(self._unloaded.copy().items(), _UNLOADED)
+        for (name, version), reason in reasons.items():
+            away = VersionStatus(name, version, State.UNAVAILABLE, reason)
+            found.setdefault((name, version), away)
+        return [found[key] for key in sorted(found)]
+
     def start(self) -> None:
         """Begin to follow the folder, or to do what callers ask for, in a thread of its own."""
         if self.control.mode != "none" and self._loader is not None:
@@ -189,9 +210,14 @@ class Repository(ServedModels):
             ModelNotFoundError: There is no such model; what is there is listed.
             ModelLoadError: It can't be loaded; what served goes on serving.
         """
+
+        def load(loader: ModelLoader) -> VersionStatus:
+            status = loader.load_named(name, version)
+            self._unloaded.pop(name, None)
+            return status
+
         with self._noting(name, version):
-            loader = self._controlled()
-            status = await self._in_thread(partial(loader.load_named, name, version))
+            status = await self._in_thread(partial(load, self._controlled()))
         note_model(name, status.version)
         return status
 
@@ -207,6 +233,7 @@ class Repository(ServedModels):
             status = self.withdraw(name)
             if status is None:
                 raise ModelNotFoundError(f"model {name[:128]!r} is not served.")
+            self._unloaded[name] = status.version
             return status
 
         with self._noting(name, 0):

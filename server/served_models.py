@@ -36,6 +36,7 @@ class State(Enum):
     READY = "ready"
     FAILED = "failed"
     UNLOADING = "unloading"
+    UNAVAILABLE = "unavailable"  # there, and not to be loaded
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import runpy
 import threading
+import time
 from pathlib import Path
 
 import grpc
@@ -77,6 +78,48 @@ def test_a_damaged_version_never_takes_over(stub, folder):
     assert is_ready(stub, version="2")
     assert states(stub)["ende", "2"] == "READY"
     assert states(stub)["ende", "3"] == "UNAVAILABLE"
+
+
+def listed(stub, name):
+    """Of a model, the versions that the index lists: state and reason."""
+    index = stub.RepositoryIndex(wire.RepositoryIndexRequest()).models
+    return {one.version: (one.state, one.reason) for one in index if one.name == name}
+
+
+def test_what_was_unloaded_stays_listed_with_the_reason(stub):
+    """Whoever looks for a model that doesn't answer must see that it is there, and why not."""
+    stub.RepositoryModelUnload(wire.RepositoryModelUnloadRequest(model_name="ende"))
+    end = time.monotonic() + 60
+    while listed(stub, "ende")["2"][0] != "UNAVAILABLE":  # it may be unloading just now
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    assert list(listed(stub, "ende")) == ["2"]
+    assert "unloaded by a caller" in listed(stub, "ende")["2"][1]
+    ready = stub.RepositoryIndex(wire.RepositoryIndexRequest(ready=True)).models
+    assert {one.name for one in ready if ":" not in one.name} == {"other"}
+    stub.RepositoryModelLoad(wire.RepositoryModelLoadRequest(model_name="ende"))
+    assert listed(stub, "ende") == {"2": ("READY", "")}
+
+
+@pytest.mark.parametrize("mode", ["none", "explicit"])
+def test_what_a_pin_keeps_away_is_listed_with_the_reason(folder, make_translator, mode):
+    control = ModelControl(mode=mode, pins={"ende": 1})
+    repository = Repository.load(folder, lambda _: make_translator(), control=control)
+    with (
+        serve_in_background(repository) as address,
+        grpc.insecure_channel(address) as channel,
+    ):
+        stub = GRPCInferenceServiceStub(channel)
+        assert listed(stub, "ende")["1"][0] == "READY"
+        assert listed(stub, "ende")["2"] == (
+            "UNAVAILABLE",
+            "another version is pinned: --pin ende=1.",
+        )
+        assert list(listed(stub, "other")) == ["1"]
+        refused(
+            lambda: stub.ModelInfer(ask("ende", version="2", sentences=["a"])),
+            grpc.StatusCode.NOT_FOUND,
+        )
 
 
 @pytest.mark.parametrize("name", ["", "nope", "../ende", "ende:encoder", "/", "ende/1"])
