@@ -95,24 +95,18 @@ def step_tables(found: Evaluation) -> str:
         )
         for percent in INTERVALS
     }
-    return (
-        "<details><summary>The numbers, step by step</summary>"
-        + "".join(
-            _table(
-                name,
-                heads,
-                [
-                    [
-                        f"{step + 1:,}",
-                        *(plain_number(of[step], decimals) if of else "–" for of in values),
-                    ]
-                    for step in _chosen(found.horizon)
-                ],
-            )
-            for name, (values, decimals) in measures.items()
+    tables = []
+    for name, (values, decimals) in measures.items():
+        rows = [
+            [f"{step + 1:,}", *(plain_number(of[step], decimals) if of else "–" for of in values)]
+            for step in _chosen(found.horizon)
+        ]
+        # Of many methods the table may be wider than a phone: it scrolls, the page doesn't.
+        tables.append(
+            f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(name)} by step">'
+            f"{_table(name, heads, rows)}</div>"
         )
-        + "</details>"
-    )
+    return f"<details><summary>The numbers, step by step</summary>{''.join(tables)}</details>"
 
 
 def refusals_table(refusals: Sequence[Refusal]) -> Iterator[str]:
@@ -137,7 +131,12 @@ def spread_table(found: Evaluation) -> str:
         cells = [plain_number(share, 3) for share in shares.tolist()]
         rows.append([scores.name, *cells, "" if scores is found.scores[0] else better])
     heads = ["method", "10 %", "50 %", "90 %", "model better"]
-    return _table("MASE of the series: quantiles, and on how many the model is better", heads, rows)
+    return _table(
+        "MASE of the series: quantiles, and on how many the model is better",
+        heads,
+        rows,
+        "plain narrow",
+    )
 
 
 def _chosen(count: int) -> list[int]:
