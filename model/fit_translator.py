@@ -132,15 +132,13 @@ def fit_translator(
     }
     # What doesn't fit is told before the folder is touched.
     goes_on = check_run(run, inputs, resume=resume, overwrite=overwrite)
-    known_run = run if goes_on else start_from
-    tokenizer = from_first(lambda: _tokenizer(corpus, model.vocab_size, known_run))
+    tokenizer = _tokenizer(corpus, model.vocab_size, run if goes_on else start_from)
     model = replace(model, vocab_size=tokenizer.vocab_size)
     (known, pairs), held, num_skipped = _encode_all(corpus, validation, tokenizer, model)
     translator = _new_translator(model, training.seed, start_from, embeddings, tokenizer)
     scorer = make_scorer(translator, tokenizer) if make_scorer and len(held) else None
     prepare_run(run, inputs, resume=resume, overwrite=overwrite)
-    if is_first():
-        (run / TOKENIZER_FILE).write_bytes(tokenizer.to_bytes())
+    _keep(tokenizer, run)
     state = train(
         TranslatorObjective(translator, training.label_smoothing),
         _batches(known, pairs, tokenizer, model, training),
@@ -204,11 +202,20 @@ def _check_start(
 
 
 def _tokenizer(corpus: Corpus, vocab_size: int, known: Path | TranslatorRun | None) -> Tokenizer:
-    """Read the tokenizer of a run, or learn one."""
+    """Read the tokenizer of a run, or learn one; of several processes the first does."""
     path = known.path if isinstance(known, TranslatorRun) else known
-    if path is not None and (path / TOKENIZER_FILE).exists():
-        return Tokenizer.from_file(path / TOKENIZER_FILE)
-    return learn_tokenizer([*corpus.src, *corpus.tgt], vocab_size)
+
+    def make() -> Tokenizer:
+        if path is not None and (path / TOKENIZER_FILE).exists():
+            return Tokenizer.from_file(path / TOKENIZER_FILE)
+        return learn_tokenizer([*corpus.src, *corpus.tgt], vocab_size)
+
+    return from_first(make)
+
+
+def _keep(tokenizer: Tokenizer, run: Path) -> None:
+    if is_first():
+        (run / TOKENIZER_FILE).write_bytes(tokenizer.to_bytes())
 
 
 def _encode_all(

@@ -142,15 +142,7 @@ def train(
                 raise
             average.update(objective, step)
             clipped += done.norm > config.clip_norm
-            state = replace(
-                state,
-                step=step + 1,
-                loss=done.loss,
-                learning_rate=learning_rate(step, config),
-                gradient_norm=done.norm,
-                clipped_share=clipped / (step + 1),
-                steps_per_s=clock.steps_per_s(step + 1),
-            )
+            state = _stepped(state, done, config, clipped, clock)
             last = state.step == config.steps
             if validation and (last or state.step % config.validate_every == 0):
                 state = _validated(fabric, objective, average, validation, scorer, state)
@@ -264,6 +256,22 @@ def _step(
         raise diverged(f"step {step + 1} of the training", what)
     optimizer.step()
     return _Done(loss, norm, stops=bool(sums[2]))
+
+
+def _stepped(
+    state: TrainingState, done: _Done, config: LoopConfig, clipped: int, clock: _Clock
+) -> TrainingState:
+    """Tell where the training stands after a step."""
+    step = state.step + 1
+    return replace(
+        state,
+        step=step,
+        loss=done.loss,
+        learning_rate=learning_rate(state.step, config),
+        gradient_norm=done.norm,
+        clipped_share=clipped / step,
+        steps_per_s=clock.steps_per_s(step),
+    )
 
 
 def _part(fabric: Fabric, batch: dict[str, Tensor]) -> tuple[dict[str, Tensor], float]:
