@@ -149,12 +149,16 @@ def csv_format(separator: str | None, decimal: str, date_format: str | None) -> 
 
 
 def use_torch_threads(threads: int | None) -> None:
-    """Keep torch to the cores this process may use; it would count the whole machine's."""
+    """Keep torch to the cores this process may use; it would count the whole machine's.
+
+    Processes of one training share the cores of their machine.
+    """
     import torch
 
+    from foretell.model.ranks import local_world_size
     from foretell.runtime.cpu import allowed_cores
 
-    torch.set_num_threads(threads or allowed_cores())
+    torch.set_num_threads(threads or max(1, allowed_cores() // local_world_size()))
 
 
 def door(

@@ -1,5 +1,6 @@
 """What the processes of one training tell each other; a process alone tells itself, at no cost."""
 
+import atexit
 import hashlib
 import signal
 import threading
@@ -49,12 +50,8 @@ def join() -> None:
     # Waiting for the others is no Python code, which alone could see a signal and say something.
     with _plain_signals(), told_if_lost():
         torch.distributed.init_process_group(backend, timeout=_PATIENCE)
-
-
-def leave() -> None:
-    """Part from the other processes, when all is done."""
-    if torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()
+    if backend == "nccl":  # which complains of whoever just ends
+        atexit.register(torch.distributed.destroy_process_group)
 
 
 def from_first(make: Callable[[], T]) -> T:
