@@ -225,13 +225,18 @@ def measure(
             f"no series has an observed value more than {horizon} steps before its end; "
             "give longer series or a smaller --horizon."
         )
-    size = {"num_series": len(panel.ids), "num_windows": len(every), "horizon": horizon}
+    size = {"num_series": len(panel.ids), "horizon": horizon}
     tallies = [Tally(MODEL, backtest.options.quantile_levels, **size)]
     tallies += [Tally(name, LEVELS, **size) for name in baselines]
     refusals = {refusal.position: refusal for refusal in panel.refusals}
     filled = Filled.of(panel)
     for cut in every:
-        _measure_cut(backtest, filled, cut, tallies, refusals, tell)
+        for done in _measure_cut(backtest, filled, cut, tallies, refusals):
+            if tell is not None:
+                tell(
+                    f"evaluating: window {cut.number + 1} of {len(every)}, "
+                    f"{done:,} of {cut.series.size:,} series"
+                )
     naive2 = next((tally for tally in tallies if tally.name == NAIVE2), None)
     return Evaluation(
         scores=tuple(tally.scores(naive2) for tally in tallies),
@@ -258,8 +263,8 @@ def _measure_cut(
     cut: Cut,
     tallies: Sequence[Tally],
     refusals: dict[int, Refusal],
-    tell: Callable[[str], None] | None,
-) -> None:
+) -> Iterator[int]:
+    """Forecast and measure a window piece by piece; yields how many series are done."""
     horizon, season = backtest.options.horizon, backtest.season_length
     own, *others = tallies
     answers = [
@@ -285,32 +290,20 @@ def _measure_cut(
         series, actual = piece.series[kept], window.actual[kept]
         target, indptr = window.context.target, window.context.indptr
         scale = seasonal_scale(target, indptr, season)[kept]
-        own.add(series, cut.number, actual, answer.quantiles, scale)
+        own.add(series, actual, answer.quantiles, scale)
         for tally, forecast in zip(others, answers, strict=True):
-            tally.add(series, cut.number, actual, forecast(target, indptr)[kept], scale)
+            tally.add(series, actual, forecast(target, indptr)[kept], scale)
         done += piece.series.size
-        if tell is not None:
-            tell(
-                f"evaluating: window {cut.number + 1} of {own.mase.shape[1]}, "
-                f"{done:,} of {cut.series.size:,} series"
-            )
+        yield done
 
 
 def _series_scores(panel: Panel, tallies: Sequence[Tally]) -> SeriesScores:
-    counts = np.stack([~np.isnan(tally.smape) for tally in tallies]).any(axis=0).sum(axis=1)
+    counts = tallies[0].num_windows
     stood = counts > 0
     mase, smape = (
-        np.stack([_mean_of_rows(getattr(tally, name))[stood] for tally in tallies])
-        for name in ("mase", "smape")
+        np.stack([getattr(tally, name)[stood] for tally in tallies]) for name in ("mase", "smape")
     )
     return SeriesScores(ids=panel.ids[stood], num_windows=counts[stood], mase=mase, smape=smape)
-
-
-def _mean_of_rows(values: Float64[np.ndarray, "n W"]) -> Float64[np.ndarray, " n"]:
-    defined = ~np.isnan(values)
-    count = defined.sum(axis=1)
-    total = np.where(defined, values, 0.0).sum(axis=1)
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
 def _window_facts(backtest: Backtest, cut: Cut) -> WindowFacts:

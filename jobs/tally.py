@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64, Int64
 
-from foretell.data.metrics import mase, mean_over_series, smape
+from foretell.data.metrics import mase, smape
 
 # Of the weighted quantile loss.
 LOSS_LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -66,8 +66,6 @@ class Tally:
     Attributes:
         name: The method.
         levels: Quantile levels that it is asked for, rising.
-        mase: Of each series and window; NaN where there is none.
-        smape: Of each series and window; NaN where there is none.
     """
 
     def __init__(
@@ -76,13 +74,11 @@ class Tally:
         levels: tuple[float, ...],
         *,
         num_series: int,
-        num_windows: int,
         horizon: int,
     ) -> None:
         """Start from nothing."""
         self.name, self.levels = name, levels
-        self.mase = np.full((num_series, num_windows), np.nan)
-        self.smape = np.full((num_series, num_windows), np.nan)
+        self._mase, self._smape = _Means.none(num_series), _Means.none(num_series)
         self._scaled, self._num_scaled, self._percent = np.zeros((3, horizon))
         self._size, self._observed = np.zeros((2, horizon))
         self._loss = np.zeros(horizon)
@@ -96,7 +92,6 @@ class Tally:
     def add(
         self,
         series: Int64[np.ndarray, " n"],
-        window: int,
         actual: Float64[np.ndarray, "n H"],
         quantiles: Float64[np.ndarray, "n H Q"],
         scale: Float64[np.ndarray, " n"],
@@ -104,8 +99,7 @@ class Tally:
         """Add forecasts of some series in one window.
 
         Args:
-            series: Which series.
-            window: Which window.
+            series: Which series, each once.
             actual: What happened, NaN where unobserved.
             quantiles: At `levels`.
             scale: Unit of the MASE of each series.
@@ -114,8 +108,8 @@ class Tally:
             ValueError: A forecast of an observed step is NaN.
         """
         median = quantiles[:, :, self.levels.index(0.5)]
-        self.mase[series, window] = mase(actual, median, scale)
-        self.smape[series, window] = smape(actual, median)
+        self._mase.add(series, mase(actual, median, scale))
+        self._smape.add(series, smape(actual, median))
         observed = ~np.isnan(actual)
         known = np.where(observed, actual, 0.0)
         error = np.where(observed, np.abs(known - median), 0.0)
@@ -136,10 +130,11 @@ class Tally:
 
     def scores(self, naive2: "Tally | None") -> Scores:
         """Divide; `naive2` is the tally of Naive2, for the OWA."""
-        of_mase, of_smape = self._means()
+        of_mase, of_smape = self._mase.of_all(), self._smape.of_all()
         owa = np.nan
         if naive2 is not None:
-            ratios = _over([of_mase, of_smape], naive2._means())
+            base = [naive2._mase.of_all(), naive2._smape.of_all()]
+            ratios = _over([of_mase, of_smape], base)
             owa = float(ratios.mean())
         loss = 2 * self._loss / len(LOSS_LEVELS)
         total = self._observed.sum()
@@ -167,8 +162,44 @@ class Tally:
             below=dict(zip(self.levels, _over(self._below, total).tolist(), strict=True)),
         )
 
-    def _means(self) -> tuple[float, float]:
-        return mean_over_series(self.mase.ravel()), mean_over_series(self.smape.ravel())
+    @property
+    def num_windows(self) -> Int64[np.ndarray, " n"]:
+        """Of each series, the windows in which something was observed."""
+        return self._smape.counts
+
+    @property
+    def mase(self) -> Float64[np.ndarray, " n"]:
+        """Of each series, mean over its windows; NaN where there is none."""
+        return self._mase.of_each()
+
+    @property
+    def smape(self) -> Float64[np.ndarray, " n"]:
+        """Of each series, mean over its windows; NaN where there is none."""
+        return self._smape.of_each()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Means:
+    """Means of a measure of each series, over the windows in which it is defined."""
+
+    totals: Float64[np.ndarray, " n"]
+    counts: Int64[np.ndarray, " n"]
+
+    @classmethod
+    def none(cls, num_series: int) -> "_Means":
+        return cls(totals=np.zeros(num_series), counts=np.zeros(num_series, dtype=np.int64))
+
+    def add(self, series: Int64[np.ndarray, " n"], values: Float64[np.ndarray, " n"]) -> None:
+        defined = ~np.isnan(values)
+        self.totals[series[defined]] += values[defined]
+        self.counts[series[defined]] += 1
+
+    def of_each(self) -> Float64[np.ndarray, " n"]:
+        return _over(self.totals, self.counts)
+
+    def of_all(self) -> float:
+        """Over all series and windows."""
+        return float(_over(self.totals.sum(), self.counts.sum()))
 
 
 def levels_within(trained: tuple[float, ...]) -> tuple[float, ...]:

@@ -31,9 +31,9 @@ def outcome():
 
 def tally(name, outcome, pieces):
     actual, quantiles, scale = outcome
-    made = Tally(name, LEVELS, num_series=N, num_windows=1, horizon=H)
+    made = Tally(name, LEVELS, num_series=N, horizon=H)
     for series in pieces:
-        made.add(series, 0, actual[series], quantiles[series], scale[series])
+        made.add(series, actual[series], quantiles[series], scale[series])
     return made
 
 
@@ -63,8 +63,8 @@ def test_a_step_is_measured_as_a_horizon_of_it_alone(outcome):
     by_step = tally("model", outcome, PIECES).scores(None).by_step
     for step in range(H):
         only = slice(step, step + 1)
-        alone = Tally("alone", LEVELS, num_series=N, num_windows=1, horizon=1)
-        alone.add(np.arange(N), 0, actual[:, only], quantiles[:, only], scale)
+        alone = Tally("alone", LEVELS, num_series=N, horizon=1)
+        alone.add(np.arange(N), actual[:, only], quantiles[:, only], scale)
         scores = alone.scores(None)
         assert by_step.mase[step] == pytest.approx(scores.mase)
         assert by_step.smape[step] == pytest.approx(scores.smape)
@@ -84,7 +84,7 @@ def test_owa_is_that_of_the_competition(outcome):
 
 
 def test_nothing_to_count_is_no_number():
-    made = Tally("model", LEVELS, num_series=2, num_windows=2, horizon=H)
+    made = Tally("model", LEVELS, num_series=2, horizon=H)
     scores = made.scores(made)
     numbers = [scores.mase, scores.smape, scores.owa, scores.wql, *scores.coverage.values()]
     assert np.isnan([*numbers, *scores.by_step.mase, *scores.below.values()]).all()
@@ -97,8 +97,8 @@ def test_intervals_that_a_model_never_learned_are_left_out():
     )
     assert levels_within((0.01, 0.5, 0.99)) == LEVELS
     levels = levels_within((0.1, 0.5, 0.9))
-    made = Tally("model", levels, num_series=1, num_windows=1, horizon=H)
-    made.add(np.array([0]), 0, np.ones((1, H)), np.ones((1, H, len(levels))), np.ones(1))
+    made = Tally("model", levels, num_series=1, horizon=H)
+    made.add(np.array([0]), np.ones((1, H)), np.ones((1, H, len(levels))), np.ones(1))
     scores = made.scores(None)
     assert scores.coverage[80] == 1
     assert np.isnan(scores.coverage[90])
@@ -107,6 +107,22 @@ def test_intervals_that_a_model_never_learned_are_left_out():
 
 def test_a_forecast_that_is_no_number_is_an_error(outcome):
     actual, quantiles, scale = outcome
-    made = Tally("model", LEVELS, num_series=N, num_windows=1, horizon=H)
+    made = Tally("model", LEVELS, num_series=N, horizon=H)
     with pytest.raises(ValueError, match="holds NaN for a step that was observed"):
-        made.add(np.arange(N), 0, actual, np.where(quantiles > 12, np.nan, quantiles), scale)
+        made.add(np.arange(N), actual, np.where(quantiles > 12, np.nan, quantiles), scale)
+
+
+def test_a_series_counts_by_its_mean_over_windows_and_the_set_by_all_of_them(outcome):
+    """A series in three windows weighs three times in the set's mean, once among the series."""
+    actual, quantiles, scale = outcome
+    made = Tally("model", LEVELS, num_series=3, horizon=H)
+    windows = [np.array([7, 8]), np.array([9, 10]), np.array([1, 2])]
+    own = []
+    for series, rows in zip(([0, 1], [0, 2], [2, 1]), windows, strict=True):
+        made.add(np.array(series), actual[rows], quantiles[rows], scale[rows])
+        median = quantiles[rows][:, :, LEVELS.index(0.5)]
+        own += zip(series, mase(actual[rows], median, scale[rows]), strict=True)
+    means = [np.mean([value for of, value in own if of == series]) for series in range(3)]
+    np.testing.assert_allclose(made.mase, means)
+    assert made.num_windows.tolist() == [2, 2, 2]
+    assert made.scores(None).mase == pytest.approx(np.mean([value for _, value in own]))
