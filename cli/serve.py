@@ -157,6 +157,12 @@ def serve(
         float,
         typer.Option(metavar="SECONDS", min=0, help="Seconds for requests in work when stopped."),
     ] = 30.0,
+    max_hang_s: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS", min=0, help="Replace a worker that stands still so long; 0 never."
+        ),
+    ] = 60.0,
 ) -> None:
     """Serve models over gRPC until SIGTERM or Ctrl-C.
 
@@ -203,4 +209,5 @@ def serve(
         max_connection_age_s=max_connection_age_s,
         drain_delay_s=drain_delay_s,
         grace_s=grace_s,
+        max_hang_s=max_hang_s,
     )

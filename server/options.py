@@ -48,6 +48,8 @@ class ServerOptions:
         drain_delay_s: Seconds after SIGTERM in which new requests are still answered, while health
             tells everybody to send them elsewhere.
         grace_s: Seconds that requests in work get to finish when the server stops.
+        max_hang_s: Seconds after which one of several workers is killed and replaced whose event
+            loop stands still; 0 for never.
     """
 
     listen: str = "127.0.0.1:8001"
@@ -72,6 +74,7 @@ class ServerOptions:
     max_connection_age_s: float = 0.0
     drain_delay_s: float = 5.0
     grace_s: float = 30.0
+    max_hang_s: float = 60.0
 
     def __post_init__(self) -> None:
         problems = []
@@ -99,7 +102,7 @@ class ServerOptions:
         ]
         if not 0 < self.max_batch_s < float("inf"):
             problems.append(f"max_batch_s is {self.max_batch_s}; it must be above 0 seconds.")
-        for name in ("max_connection_age_s", "drain_delay_s", "grace_s"):
+        for name in ("max_connection_age_s", "drain_delay_s", "grace_s", "max_hang_s"):
             value = getattr(self, name)
             if not 0 <= value < float("inf"):
                 problems.append(f"{name} is {value}; it must be 0 or more seconds.")

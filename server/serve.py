@@ -59,6 +59,7 @@ def serve(
     max_connection_age_s: float = 0.0,
     drain_delay_s: float = 5.0,
     grace_s: float = 30.0,
+    max_hang_s: float = 60.0,
     on_listening: Callable[[str], None] | None = None,
 ) -> None:
     """Load models and serve them until SIGTERM or SIGINT.
@@ -97,6 +98,8 @@ def serve(
         max_connection_age_s: Seconds after which clients are asked to connect anew; 0 for never.
         drain_delay_s: Seconds after SIGTERM in which new requests are still answered.
         grace_s: Seconds that requests in work get to finish when the server stops.
+        max_hang_s: Seconds after which one of several workers that stands still is killed and
+            replaced; 0 for never.
         on_listening: Gets the address with the bound port, once the server answers.
 
     Raises:
@@ -129,6 +132,7 @@ def serve(
         max_connection_age_s=max_connection_age_s,
         drain_delay_s=drain_delay_s,
         grace_s=grace_s,
+        max_hang_s=max_hang_s,
     )
     control = model_control or ModelControl()
     if workers > 1 and control.mode == "explicit":
@@ -212,7 +216,12 @@ def _supervise(
         if on_listening is not None:
             on_listening(options.listen)
 
-    supervisor = Supervisor(options.workers, serve, options.drain_delay_s + options.grace_s)
+    supervisor = Supervisor(
+        options.workers,
+        serve,
+        options.drain_delay_s + options.grace_s,
+        max_hang_s=options.max_hang_s,
+    )
     return Ending.CUT_OFF if supervisor.run(listening) else Ending.CLEAN
 
 

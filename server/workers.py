@@ -4,7 +4,9 @@ The supervisor forks before anything of gRPC or onnxruntime is made, and makes n
 itself, so that it can fork again whenever a worker dies. It keeps the port, without listening.
 """
 
+import asyncio
 import logging
+import math
 import os
 import pickle
 import selectors
@@ -14,7 +16,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from types import FrameType
 
 from foretell.data.errors import ForetellError, OptionError
@@ -25,13 +29,14 @@ from foretell.server.process import HURRY, STOP_LATER, STOP_NOW
 Serve = Callable[[int, int, Callable[[str], None]], int]
 """Serves as the worker of a number, listens to orders from a pipe, and tells when it answers.
 
-Returns the exit code.
+It tells that from its event loop, and returns the exit code.
 """
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 30.0  # before a worker that keeps dying is replaced
 _LONG_LIFE_S = 60.0
 _KILL_AFTER_S = 10.0  # beyond what stopping may take
 _KILL_IN_A_HURRY_S = 2.0
+_BEAT_S = 1.0  # between two signs of life of a worker
 
 _log = logging.getLogger(__name__)
 
@@ -45,6 +50,7 @@ class _Worker:
     started: float
     is_ready: bool = False
     told: bytes = b""
+    silent: int = 0  # looks since its last sign of life
 
 
 class Supervisor:
@@ -54,9 +60,11 @@ class Supervisor:
         count: How many.
         serve: What each of them does.
         stop_s: Seconds that a worker may take to stop when it is asked to.
+        max_hang_s: Seconds for which its event loop may stand still; 0 for any time. They are
+            counted in looks of the supervisor, so a pause of all processes kills none.
     """
 
-    def __init__(self, count: int, serve: Serve, stop_s: float) -> None:
+    def __init__(self, count: int, serve: Serve, stop_s: float, *, max_hang_s: float = 0.0) -> None:
         if not hasattr(os, "fork"):
             raise OptionError(f"workers is {count}, but this system can't fork; take one worker.")
         if threading.active_count() > 1:
@@ -67,6 +75,8 @@ class Supervisor:
         self._count = count
         self._serve = serve
         self._stop_s = stop_s
+        self._most_silent = math.ceil(max_hang_s / _BEAT_S)
+        self._look_at = 0.0
         self._workers: dict[int, _Worker] = {}  # by the number of the file of its news
         self._due: dict[int, float] = {}  # workers to be started, by number: when
         self._pauses: dict[int, float] = {}
@@ -103,6 +113,8 @@ class Supervisor:
                         self._hear(self._workers[key.fd], is_first=is_first)
                 if time.monotonic() >= self._kill_at:
                     self._kill()
+                if self._looks and time.monotonic() >= self._look_at:
+                    self._look()
                 ready = [worker.is_ready for worker in self._workers.values()]
                 if is_first and len(ready) == self._count and all(ready):
                     is_first = False
@@ -144,7 +156,7 @@ class Supervisor:
                 os.close(mine)
             self._selector.close()
             _Signals.forget()
-            code = self._serve(number, orders, lambda address: _send(tell, address))
+            code = self._serve(number, orders, partial(_tell, tell))
         except ForetellError as error:
             _send(tell, error)
         except BaseException:
@@ -160,9 +172,12 @@ class Supervisor:
 
     def _hear(self, worker: _Worker, *, is_first: bool) -> None:
         told = os.read(worker.news, 65_536)
-        worker.told += told
+        worker.silent = 0
         if told:
-            if not worker.is_ready and isinstance(_read(worker.told), str):
+            if worker.is_ready:
+                return  # signs of life
+            worker.told += told
+            if isinstance(_read(worker.told), str):
                 worker.is_ready = True
                 _log.info("worker=%d pid=%d answers", worker.number, worker.process)
             return
@@ -234,8 +249,28 @@ class Supervisor:
             os.kill(worker.process, signal.SIGKILL)
         self._kill_at = float("inf")
 
+    @property
+    def _looks(self) -> bool:
+        """Whether workers are looked after; those that are to stop have their own time."""
+        return bool(self._most_silent) and not self._num_signals
+
+    def _look(self) -> None:
+        """Kill workers that serve and don't move; their end is heard of, and they are replaced."""
+        self._look_at = time.monotonic() + _BEAT_S
+        for worker in self._workers.values():
+            worker.silent += worker.is_ready
+            if worker.silent == self._most_silent + 1:
+                _log.error(
+                    "worker=%d pid=%d has stood still for %g s (--max-hang-s); killed",
+                    worker.number,
+                    worker.process,
+                    self._most_silent * _BEAT_S,
+                )
+                os.kill(worker.process, signal.SIGKILL)
+
     def _wait_s(self) -> float | None:
-        next_at = min([self._kill_at, *self._due.values()])
+        looks = [self._look_at] if self._looks else []
+        next_at = min([self._kill_at, *looks, *self._due.values()])
         return None if next_at == float("inf") else max(0.0, next_at - time.monotonic())
 
 
@@ -310,6 +345,19 @@ def _nothing(_number: int, _frame: FrameType | None) -> None:
 
 def _send(pipe: int, news: object) -> None:
     os.write(pipe, pickle.dumps(news))
+
+
+def _tell(pipe: int, address: str) -> None:
+    """Tell that a worker answers, and then that it is alive, for as long as its event loop runs."""
+    _send(pipe, address)
+    os.set_blocking(pipe, False)  # a supervisor that hangs must not hold its workers up
+    _beat(asyncio.get_running_loop(), pipe)
+
+
+def _beat(loop: asyncio.AbstractEventLoop, pipe: int) -> None:
+    with suppress(OSError):  # full, or nobody reads it any more, which orders tell as well
+        os.write(pipe, b".")
+    loop.call_later(_BEAT_S, _beat, loop, pipe)
 
 
 def _read(told: bytes) -> object:

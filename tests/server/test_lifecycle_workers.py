@@ -5,6 +5,7 @@ import re
 import runpy
 import signal
 import threading
+import time
 from functools import partial
 from pathlib import Path
 
@@ -80,6 +81,42 @@ def test_a_worker_that_is_killed_is_replaced_and_the_other_answers(start, ask):
         server.signal()
         assert server.end() == 0
     assert "replaced so far: 1" in server.log
+
+
+def test_a_worker_that_stands_still_is_replaced(start, ask):
+    """The kernel goes on giving it connections, and nobody ever answers them."""
+    with start(max_hang_s=6.0) as server:
+        address = server.wait_until_it_listens()
+        hung, other = sorted(workers_of(server))
+        os.kill(hung, signal.SIGSTOP)
+        server.wait_for(rf"pid={hung} has stood still for 6 s \(--max-hang-s\); killed")
+        server.wait_for(rf"pid={hung} ended by itself \(signal 9\)")
+        replacement = int(server.wait_for(r"worker=\d pid=(\d+) answers")[1])
+        answered = set()
+        while answered != {other, replacement}:
+            answered.add(ask(address))
+        server.signal()
+        assert server.end() == 0
+    assert server.log.count("stood still") == 1
+
+
+def test_a_pause_of_all_processes_kills_no_worker(start, ask):
+    """A machine sleeps, a container is frozen: the clock goes on, and nobody is at fault."""
+    with start(max_hang_s=4.0) as server:
+        address = server.wait_until_it_listens()
+        workers = workers_of(server)
+        everybody = [server.process.pid, *workers]
+        for process in everybody:
+            os.kill(process, signal.SIGSTOP)
+        time.sleep(6)  # there is no event in a pause
+        for process in everybody:
+            os.kill(process, signal.SIGCONT)
+        answered = set()
+        while answered != workers:
+            answered.add(ask(address))
+        server.signal()
+        assert server.end() == 0
+    assert "stood still" not in server.log
 
 
 def test_a_signal_to_the_supervisor_drains_all_of_them(start, make_request):
