@@ -30,7 +30,8 @@ DATA = HERE.parents[3] / "shared" / "data" / "translate" / "toy_numbers_en_de"
 RUNS = HERE.parents[2] / "build" / "benchmarks" / "number_words"
 
 VOCAB = 400
-GRU = RecurrentConfig(vocab_size=VOCAB, d_model=64, dropout=0.1)
+# So narrow that a number doesn't fit into one vector, while attention needs no more.
+GRU = RecurrentConfig(vocab_size=VOCAB, d_model=24, dropout=0.1)
 MODELS: dict[str, TranslatorConfig] = {
     "transformer": TransformerConfig(
         vocab_size=VOCAB, d_model=64, d_ff=128, num_encoder_layers=2, num_decoder_layers=2
@@ -41,7 +42,7 @@ MODELS: dict[str, TranslatorConfig] = {
     "gru, none": replace(GRU, attention="none"),
 }
 TRAINING = TranslatorTraining(
-    steps=1000, warmup_steps=100, learning_rate=3e-3, batch_tokens=1500, validate_every=250
+    steps=2500, warmup_steps=100, learning_rate=3e-3, batch_tokens=1500, validate_every=250
 )
 LENGTHS = ((1, 6), (7, 8), (9, 9), (10, 10), (11, 99))
 

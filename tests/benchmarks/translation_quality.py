@@ -1,6 +1,7 @@
 """Translation quality on Multi30k, English to German: trained on its 29,000 pairs alone.
 
     python tests/benchmarks/translation_quality.py train transformer
+    python tests/benchmarks/translation_quality.py train transformer_again
     python tests/benchmarks/translation_quality.py train recurrent
     python tests/benchmarks/translation_quality.py evaluate
 
@@ -177,16 +178,17 @@ def draw_curves(path: Path, names: Sequence[str]) -> None:
     import matplotlib.pyplot as plt
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-    for name, color in zip(names, ("#1f6f8b", "#c1554d"), strict=False):
+    for name, color in zip(names, ("#1f6f8b", "#7a5195", "#c1554d"), strict=False):
+        before = MODELS[STARTS[name]][1].steps if name in STARTS else 0
         with (RUNS / name / "log.csv").open(newline="") as file:
             rows = list(csv.DictReader(file))
-        steps = [int(row["step"]) for row in rows]
+        steps = [before + int(row["step"]) for row in rows]
         some = slice(None, None, max(1, len(rows) // 300))
         loss = [float(row["loss"]) for row in rows]
         smooth = [sum(loss[max(0, i - 20) : i + 1]) / min(i + 1, 21) for i in range(len(loss))]
         left.plot(steps[some], smooth[some], color=color, alpha=0.5, lw=1)
         every = MODELS[name][1].validate_every
-        held = [(s, row) for s, row in zip(steps, rows, strict=True) if s % every == 0]
+        held = [(s, row) for s, row in zip(steps, rows, strict=True) if (s - before) % every == 0]
         left.plot(
             [s for s, _ in held],
             [float(r["validation_loss"]) for _, r in held],
@@ -207,7 +209,7 @@ def draw_curves(path: Path, names: Sequence[str]) -> None:
         xlabel="step",
         ylim=(1, 6),
     )
-    right.set(title="BLEU, validation (Transformer: beam 5; recurrent: greedy)", xlabel="step")
+    right.set(title="BLEU, validation (beam 5; recurrent: greedy)", xlabel="step")
     for axes in (left, right):
         axes.grid(alpha=0.3)
         axes.legend(frameon=False)
@@ -218,7 +220,7 @@ def main() -> None:
     """Train or evaluate."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("action", choices=["train", "evaluate"])
-    parser.add_argument("models", nargs="*", default=list(MODELS), metavar="transformer|recurrent")
+    parser.add_argument("models", nargs="*", default=list(MODELS), metavar="|".join(MODELS))
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--threads", type=int, default=int(os.environ.get("OMP_NUM_THREADS", "1")))
     arguments = parser.parse_args()
