@@ -93,9 +93,11 @@ def test_a_folder_without_tables(refused, tmp_path):
 @pytest.mark.parametrize("content", ["", "unique_id,ds,promo\n"], ids=["empty", "header only"])
 def test_a_future_table_that_is_none(refused, models, tmp_path, content):
     (tmp_path / "future.csv").write_text(content)
-    said = refused("--future", tmp_path / "future.csv", model=models / "covariates")
+    (tmp_path / "past.csv").write_text("unique_id,ds,y,promo,visits,size\na,2024-01-01,1,0,2,3\n")
+    call = {"data": "past.csv", "model": models / "covariates"}
+    said = refused("--future", tmp_path / "future.csv", **call)
     assert_one_sentence(said, "future.csv")
-    missing = refused("--future", tmp_path / "no.csv", model=models / "covariates")
+    missing = refused("--future", tmp_path / "no.csv", **call)
     assert_one_sentence(missing, "there is no file", "no.csv")
 
 

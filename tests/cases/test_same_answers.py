@@ -163,7 +163,10 @@ def test_in_a_process_of_its_own(library, models, tmp_path):
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
-    assert done.stderr == "7 series forecast by CPUExecutionProvider -> out.parquet\n"
+    told, took = done.stderr.splitlines()
+    assert told == "7 series forecast by CPUExecutionProvider -> out.parquet"
+    assert " s (" in took
+    assert " series/s, peak memory " in took
     written = pd.read_parquet(tmp_path / "out.parquet")
     pd.testing.assert_frame_equal(written, library(table, 4).table, check_exact=True)
 
