@@ -276,8 +276,7 @@ class Scheduler:
         """Wait for rows to run; none when the thread is to end."""
         while True:
             with self._wake:
-                free = self._max_threads - len(self._running)
-                rows, late = self._queue.take(max(1, free))
+                rows, late = self._queue.take(max(1, self._max_threads - len(self._running)))
                 goes_on = bool(rows or late) or self._wait_for_work()
                 if not goes_on:
                     self._threads.discard(threading.current_thread())

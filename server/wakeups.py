@@ -36,7 +36,7 @@ def taken_together(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
         return add_reader(wakes, take_and_call)
 
     try:
-        loop.add_reader = add  # type: ignore[method-assign]
+        loop.add_reader = add  # type: ignore[assignment, method-assign]
     except AttributeError:  # a loop of compiled code: let it be
         yield
         return
