@@ -56,7 +56,7 @@ def forecast(
     allow_other_frequency: parameters.AllowOtherFrequency = False,
     device: parameters.Device = "auto",
     threads: parameters.Threads = None,
-    chunk_rows: parameters.ChunkRows = None,
+    chunk_rows: parameters.ChunkRows = 131_072,
     in_flight: parameters.InFlight = None,
     ray: parameters.Ray = None,
     num_workers: parameters.NumWorkers = None,

@@ -88,12 +88,8 @@ NumWorkers = Annotated[
     typer.Option(metavar="N", min=1, help="Of --ray. [as many as the cluster has room for]"),
 ]
 ChunkRows = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        min=1,
-        help="Rows of DATA that are computed together. [262144, with --server 65536]",
-    ),
+    int,
+    typer.Option(metavar="N", min=1, help="Rows of DATA that are read and computed together."),
 ]
 InFlight = Annotated[
     int | None,

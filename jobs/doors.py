@@ -19,9 +19,6 @@ from foretell.runtime import load_forecaster
 from foretell.runtime.stopping import Stop
 
 IN_FLIGHT = 4  # requests to a server
-# Rows that are computed together: for a model in this process as many as keep all cores busy, for
-# a server about what a request holds, so that several are on their way.
-LOCAL_ROWS, REMOTE_ROWS = 1 << 18, 1 << 16
 
 
 class ForecastRows(Protocol):
@@ -41,7 +38,6 @@ class Door:
         spec: What the model was trained for.
         fingerprint: Of the model: another one has another.
         in_flight: Chunks that are worth being asked for at a time.
-        chunk_rows: Rows of history that are asked for together.
         stop: Has what is being computed end soon.
         busy_s: Seconds in which the model's graphs have been running so far, summed over all
             threads; None where something else computes.
@@ -54,7 +50,6 @@ class Door:
     spec: ForecasterSpec
     fingerprint: str = ""
     in_flight: int = 2
-    chunk_rows: int = LOCAL_ROWS
     stop: Callable[[], None] = lambda: None
     busy_s: Callable[[], float] | None = None
     threads: int = 1
@@ -127,7 +122,6 @@ def remote_door(
             spec=forecaster_of(server.info, target),
             fingerprint=fingerprint(server.info.manifest),
             in_flight=in_flight,
-            chunk_rows=REMOTE_ROWS,
             stop=server.stop,
         )
 

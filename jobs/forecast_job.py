@@ -16,6 +16,10 @@ from foretell.jobs.output import check_outputs, check_stdout, table_format
 from foretell.jobs.plot import check_plot
 from foretell.jobs.table_work import most_series
 
+# About what a request to a server holds, and enough for the cores of this machine: a job may be
+# begun here and go on there.
+CHUNK_ROWS = 1 << 17
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ForecastJob:
@@ -35,8 +39,7 @@ class ForecastJob:
         plot: Path of a picture, if one is wanted.
         resume: Go on where this very job was ended; where its output is complete, leave it so.
         overwrite: Replace files that stand at the outputs.
-        chunk_rows: Rows of history that are read and asked for together; None for as many as suit
-            whoever computes.
+        chunk_rows: Rows of history that are read and asked for together.
     """
 
     data: str
@@ -52,7 +55,7 @@ class ForecastJob:
     plot: Path | None = None
     resume: bool = False
     overwrite: bool = False
-    chunk_rows: int | None = None
+    chunk_rows: int = CHUNK_ROWS
 
     @property
     def refused_file(self) -> Path | None:
@@ -120,7 +123,7 @@ def plan_job(job: ForecastJob, door: Door, work: Path, tell: Callable[[str], Non
         csv=job.csv,
         columns=with_covariates(job.columns, door.spec),
         work=work,
-        most_rows=job.chunk_rows or door.chunk_rows,
+        most_rows=job.chunk_rows,
         most_series=most_series(job.options),
         tell=tell,
     )
@@ -136,6 +139,6 @@ def identity_of(job: ForecastJob, door: Door, plan: TablePlan) -> dict[str, Any]
         **options,
         **columns,
         **asdict(job.csv),
-        "chunk_rows": job.chunk_rows or door.chunk_rows,
+        "chunk_rows": job.chunk_rows,
         "format": None if job.output is None else table_format(job.output),
     }
