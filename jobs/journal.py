@@ -112,7 +112,7 @@ class Journal:
         self._job: Job = {}
         self._file: JournalFile | None = None
         self._first: dict[str, list[Any]] = {name: [] for name in _LISTS}
-        self._keeps = True
+        self._keeps = self._is_sound = True
 
     @property
     def work(self) -> Path:
@@ -201,6 +201,9 @@ class Journal:
             OSError: It can't be written, as on a full disk; the parts before it stay.
         """
         assert self._file is not None, "begin the job first"
+        if not self._is_sound:
+            raise RuntimeError("a part was not kept, or interrupted; nothing can follow it.")
+        self._is_sound = False  # whether an interrupted one is on disk the next run finds out
         path = self._part(self.parts)
         with naming(self.output):
             if isinstance(part, Path):
@@ -214,7 +217,7 @@ class Journal:
             self._file.append(entry | lists)
         self.parts += 1
         self.totals.update(counts)
-        self._keeps = True
+        self._keeps = self._is_sound = True
 
     def refused(self) -> Iterator[Row]:
         """Yield the side file's rows, of all parts so far; of a complete job the first 20."""

@@ -93,15 +93,16 @@ class _Part:
             self.keep()
 
     def keep(self) -> None:
-        if not self._lines:
+        # Taken out first: an interruption on the way back would have them kept a second time.
+        lines, self._lines, self._size_bytes = self._lines, [], 0
+        if not lines:
             return
-        refused = [(line.number, line.refused) for line in self._lines if line.refused is not None]
-        truncated = [line.number for line in self._lines if line.truncated]
-        counts = {"line": len(self._lines), "refused": len(refused), "truncated": len(truncated)}
+        refused = [(line.number, line.refused) for line in lines if line.refused is not None]
+        truncated = [line.number for line in lines if line.truncated]
+        counts = {"line": len(lines), "refused": len(refused), "truncated": len(truncated)}
         self._journal.add(
-            line_bytes(self._lines), counts=counts, refused=refused, notes=truncated[:MOST_KEPT]
+            line_bytes(lines), counts=counts, refused=refused, notes=truncated[:MOST_KEPT]
         )
-        self._lines, self._size_bytes = [], 0
         self._kept_at = time.monotonic()
 
 

@@ -23,6 +23,8 @@ told_to_stop = threading.Event()
 
 def translate(sentences, options, *, first_place=0):
     if first_place + len(sentences) > line_to_stop_at:
+        if first_place == 0:
+            tell(0)
         told_to_stop.wait()
         raise ForetellError("stopped")
     return Backwards().translate(sentences, options, first_place=first_place)
@@ -36,7 +38,11 @@ def door():
 
 def add(self, *arguments, **options):
     keep(self, *arguments, **options)
-    sys.stdout.write(f"{self.totals['line']}\n")
+    tell(self.totals["line"])
+
+
+def tell(number):
+    sys.stdout.write(f"{number}\n")
     sys.stdout.flush()
 
 

@@ -145,10 +145,8 @@ def test_an_interruption_tells_how_to_go_on(tmp_path, job, whole, number):
 
 def test_an_interruption_before_the_first_part_leaves_nothing(tmp_path):
     (tmp_path / "in.txt").write_text(TEXT)
-    call = [*SLOW, "1", "translate", "in.txt", "--model", "m", "--output", "out.txt"]
-    with subprocess.Popen(call, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
-        while not (tmp_path / HIDDEN / "journal.jsonl").exists():
-            assert process.poll() is None
+    with stuck(tmp_path, 0) as process:
+        assert names(tmp_path) == [HIDDEN, "in.txt"]
         process.send_signal(signal.SIGTERM)
         assert process.wait() == 130
         assert process.stderr.read() == "interrupted\n"
