@@ -14,6 +14,7 @@ from foretell.data.bundle import ForecasterSpec
 from foretell.data.errors import FrequencyError, OptionError, Refusal, TableError
 from foretell.data.options import DEFAULT_QUANTILE_LEVELS, MAX_HORIZON, ForecastOptions
 from foretell.data.panel import PanelForecast, Rows, StampKind
+from foretell.data.quoting import quoted
 from foretell.data.zones import check_zone
 from foretell.protos.arrays import (
     STAMP_KIND_NAMES,
@@ -290,7 +291,7 @@ def _read_time_zone(history: History, problems: list[str]) -> str | None:
     if STAMP_KIND_NAMES.get(history.stamp_kind) != "zoned":
         if zone:
             problems.append(
-                f"history.time_zone is {_shown(zone)}, but the stamps are not STAMP_KIND_ZONED; "
+                f"history.time_zone is {quoted(zone)}, but the stamps are not STAMP_KIND_ZONED; "
                 "drop one."
             )
         return None
@@ -325,9 +326,5 @@ def _check_size(
 
 def _some(names: Iterable[str]) -> str:
     names = list(names)
-    shown = ", ".join(map(_shown, names[:_SHOWN])) or "none"
+    shown = ", ".join(map(quoted, names[:_SHOWN])) or "none"
     return shown if len(names) <= _SHOWN else f"{shown}, ... ({len(names)} in all)"
-
-
-def _shown(name: str) -> str:
-    return repr(name if len(name) <= _LONGEST else f"{name[:_LONGEST]}...")

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from foretell.data.panel import PanelForecast
+from foretell.data.quoting import quoted
 from foretell.protos.arrays import pack_doubles, pack_integers
 from foretell.protos.v1.arrays_pb2 import StampKind
 from foretell.protos.v1.forecaster_pb2 import ForecastRequest, Future, History, NamedDoubles
@@ -20,7 +21,7 @@ from foretell.server.codec import ForecastTask, answer_bytes, read_request
 from foretell.server.errors import RequestError
 from foretell.server.inference_parameters import Value
 from foretell.server.inference_signature import Limit, Signature, Tensor
-from foretell.server.inference_tensors import bytes_array, show
+from foretell.server.inference_tensors import bytes_array
 from foretell.server.options import ServerOptions
 from foretell.server.served import Model
 
@@ -195,7 +196,7 @@ class ForecastInference:
         except ValueError:
             pass
         raise RequestError(
-            f"parameter 'quantile_levels' is {show(text)}; send levels with commas between them, "
+            f"parameter 'quantile_levels' is {quoted(text)}; send levels with commas between them, "
             "such as 0.1,0.5,0.9."
         )
 

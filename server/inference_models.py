@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from foretell.data.errors import ModelNotFoundError
+from foretell.data.quoting import quoted
 from foretell.server.answering import Answering
 from foretell.server.call import Call
 from foretell.server.errors import RequestError
@@ -15,7 +16,6 @@ from foretell.server.inference_forecasts import ForecastInference
 from foretell.server.inference_graphs import GraphInference, graphs_of
 from foretell.server.inference_parameters import Value
 from foretell.server.inference_signature import Signature
-from foretell.server.inference_tensors import show
 from foretell.server.inference_translations import TranslationInference
 from foretell.server.options import ServerOptions
 from foretell.server.repository import Repository
@@ -114,7 +114,7 @@ def read_version(version: str) -> int | None:
         return None
     if not _VERSION.fullmatch(version):
         raise RequestError(
-            f"model version is {show(version)}; send a number such as 1, or none for the version "
+            f"model version is {quoted(version)}; send a number such as 1, or none for the version "
             "that serves."
         )
     return int(version)
@@ -140,4 +140,4 @@ def _read_name(name: str, version: str) -> tuple[str, int | None, str | None]:
 
 
 def _named(name: str, version: str) -> str:
-    return f"{show(name)} version {version}" if version else show(name)
+    return f"{quoted(name)} version {version}" if version else quoted(name)

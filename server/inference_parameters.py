@@ -7,10 +7,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from foretell.data.quoting import quoted
 from foretell.protos.inference import inference_pb2 as wire
 from foretell.server.errors import RequestError
 from foretell.server.inference_signature import Kind
-from foretell.server.inference_tensors import show
 
 Value = bool | int | float | str
 
@@ -71,8 +71,8 @@ def read_parameters(request: wire.ModelInferRequest, known: Mapping[str, Kind]) 
     for name in sorted(given):
         if name not in kinds:
             problems.append(
-                f"parameter {show(name)} is not known for model {show(request.model_name)}; leave "
-                f"it out. Known are {', '.join(sorted(kinds))}."
+                f"parameter {quoted(name)} is not known for model {quoted(request.model_name)}; "
+                f"leave it out. Known are {', '.join(sorted(kinds))}."
             )
             continue
         value = _value(given[name], kinds[name])
@@ -130,4 +130,4 @@ def _whole(
 
 def _shown(parameter: wire.InferParameter) -> str:
     choice = parameter.WhichOneof("parameter_choice")
-    return "empty" if choice is None else f"{show(str(getattr(parameter, choice)))} ({choice})"
+    return "empty" if choice is None else f"{quoted(str(getattr(parameter, choice)))} ({choice})"

@@ -10,6 +10,7 @@ import grpc
 import numpy as np
 
 from foretell.data.errors import ForetellError, ModelNotFoundError
+from foretell.data.quoting import quoted
 from foretell.data.translation import TranslationPart
 from foretell.protos.inference import inference_pb2 as wire
 from foretell.protos.inference.inference_pb2_grpc import GRPCInferenceServiceServicer
@@ -29,7 +30,7 @@ from foretell.server.inference_models import Inference, InferenceModels, read_ve
 from foretell.server.inference_parameters import Parameters, read_parameters
 from foretell.server.inference_signature import Signature, Tensor
 from foretell.server.inference_streams import MOST_IN_WORK, SideBySide
-from foretell.server.inference_tensors import read_inputs, read_outputs, show, write_outputs
+from foretell.server.inference_tensors import read_inputs, read_outputs, write_outputs
 from foretell.server.inference_translations import (
     ERRORS,
     PARTS,
@@ -358,7 +359,7 @@ def _note_id(error: Exception, request: wire.ModelInferRequest) -> None:
 
 
 def _note(known_id: str) -> str:
-    return f"[request id: {show(known_id)[1:-1]}]"
+    return f"[request id: {quoted(known_id)[1:-1]}]"
 
 
 def _echo(name: str) -> str:
@@ -373,7 +374,7 @@ def _named_model(
 ) -> str:
     """The model's name, in Triton's field or in KServe's."""
     problems = [
-        f"parameter {show(name)} is not known; leave it out."
+        f"parameter {quoted(name)} is not known; leave it out."
         for name in sorted(request.parameters)[:10]
         if name not in known
     ]
@@ -387,4 +388,4 @@ def _named_model(
 
 def _check_one_repository(name: str) -> None:
     if name:
-        raise RequestError(f"repository_name is {show(name)}; there is one, leave it out.")
+        raise RequestError(f"repository_name is {quoted(name)}; there is one, leave it out.")

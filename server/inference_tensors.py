@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from foretell.data.quoting import quoted
 from foretell.protos.inference import inference_pb2 as wire
 from foretell.server.errors import RequestError
 from foretell.server.inference_signature import Signature, Tensor
 
-_MOST_SHOWN = 80  # characters of what a client calls something
 _MOST_TENSORS = 100  # of a request; no model has as many
 _MOST_PARAMETERS = 10  # of a tensor that are told of; none has as many
 _LENGTH_BYTES = 4  # before each element of a BYTES tensor
@@ -90,16 +90,16 @@ def read_outputs(request: wire.ModelInferRequest, signature: Signature) -> tuple
     known = [tensor.name for tensor in signature.outputs]
     asked = [output.name for output in request.outputs]
     problems = [
-        f"unexpected inference output {show(name)} for model {signature.model!r}; it has "
+        f"unexpected inference output {quoted(name)} for model {signature.model!r}; it has "
         f"{', '.join(known)}."
         for name in dict.fromkeys(asked)
         if name not in known
     ]
     problems += [
-        f"output {show(name)} already exists in request; ask once." for name in _twice(asked)
+        f"output {quoted(name)} already exists in request; ask once." for name in _twice(asked)
     ]
     problems += [
-        f"output {show(output.name)} has the parameter {show(name)}, which isn't known; "
+        f"output {quoted(output.name)} has the parameter {quoted(name)}, which isn't known; "
         "leave it out."
         for output in request.outputs
         for name in sorted(output.parameters)[:_MOST_PARAMETERS]
@@ -137,11 +137,6 @@ def write_outputs(
             field.extend(array.ravel().tolist())
 
 
-def show(name: str) -> str:
-    """Write what a client calls something so that a message stays short and a line."""
-    return repr(name if len(name) <= _MOST_SHOWN else f"{name[:_MOST_SHOWN]}...")
-
-
 def texts_of(array: np.ndarray, name: str) -> list[str]:
     """Read the elements of a BYTES tensor as texts.
 
@@ -177,12 +172,13 @@ def _set_problems(request: wire.ModelInferRequest, signature: Signature) -> list
     known = [tensor.name for tensor in signature.inputs]
     missing = [name for name in known if name not in given]
     problems = [
-        f"unexpected inference input {show(name)} for model {model!r}; it takes {', '.join(known)}."
+        f"unexpected inference input {quoted(name)} for model {model!r}; it takes "
+        f"{', '.join(known)}."
         for name in dict.fromkeys(given)
         if name not in known
     ]
     problems += [
-        f"input {show(name)} already exists in request; send it once." for name in _twice(given)
+        f"input {quoted(name)} already exists in request; send it once." for name in _twice(given)
     ]
     if missing:
         # Of a wrong name the numbers would tell nothing.
@@ -200,7 +196,7 @@ def _set_problems(request: wire.ModelInferRequest, signature: Signature) -> list
     if num_raw:
         problems += [
             "contents field must not be specified when using raw_input_contents for "
-            f"{show(one.name)} for model {model!r}; send one of them."
+            f"{quoted(one.name)} for model {model!r}; send one of them."
             for one in request.inputs
             if one.HasField("contents")
         ]
@@ -216,12 +212,12 @@ def _parameter_problems(
     for name, value in sorted(given.parameters.items())[:_MOST_PARAMETERS]:
         if name != "binary_data_size":
             yield (
-                f"input {show(given.name)} has the parameter {show(name)}, which isn't known; "
+                f"input {quoted(given.name)} has the parameter {quoted(name)}, which isn't known; "
                 "leave it out."
             )
         elif size_bytes is not None and value.int64_param != size_bytes:
             yield (
-                f"input {show(given.name)}: binary_data_size is {value.int64_param}, but its raw "
+                f"input {quoted(given.name)}: binary_data_size is {value.int64_param}, but its raw "
                 f"contents have {size_bytes} bytes."
             )
 
@@ -236,7 +232,7 @@ def _shape_problems(
     about = f"input {tensor.name!r} for model {signature.model!r}"
     if given.datatype != tensor.datatype:
         yield (
-            f"inference input {tensor.name!r} data-type is {show(given.datatype)}, but model "
+            f"inference input {tensor.name!r} data-type is {quoted(given.datatype)}, but model "
             f"{signature.model!r} expects {tensor.datatype!r}."
         )
     shape, wanted = list(given.shape), tensor.shape

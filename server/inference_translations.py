@@ -9,6 +9,7 @@ from google.protobuf.descriptor import (  # type: ignore[import-untyped]  # has 
     FieldDescriptor,
 )
 
+from foretell.data.quoting import quoted
 from foretell.data.translation import RefusedSentencesError, Translation, TranslationPart
 from foretell.protos.v1 import translator_pb2 as wire
 from foretell.server.answer_sizes import check_answer_size, translations_bytes
@@ -17,7 +18,7 @@ from foretell.server.call import Call
 from foretell.server.errors import RequestError
 from foretell.server.inference_parameters import Value
 from foretell.server.inference_signature import Kind, Limit, Signature, Tensor
-from foretell.server.inference_tensors import bytes_array, show, texts_of
+from foretell.server.inference_tensors import bytes_array, texts_of
 from foretell.server.options import ServerOptions
 from foretell.server.served import Model
 from foretell.server.translation_codec import (
@@ -217,7 +218,7 @@ def _set_option(
     if name == "length_formula":
         if value not in _FORMULAS:
             problems.append(
-                f"parameter {name!r} is {show(str(value))}; send {' or '.join(_FORMULAS)}."
+                f"parameter {name!r} is {quoted(str(value))}; send {' or '.join(_FORMULAS)}."
             )
         else:
             options.length_formula = _FORMULAS[str(value)]
@@ -225,7 +226,7 @@ def _set_option(
         texts = _texts(str(value))
         if texts is None:
             problems.append(
-                f"parameter {name!r} is {show(str(value))}; send a JSON list of texts, such as "
+                f"parameter {name!r} is {quoted(str(value))}; send a JSON list of texts, such as "
                 '["one", "another one"].'
             )
         else:

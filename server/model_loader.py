@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from foretell.data.errors import BundleError, ForetellError, ModelNotFoundError
+from foretell.data.quoting import quoted
 from foretell.server.errors import ModelControlError, ModelLoadError, RequestError
 from foretell.server.model_folder import (
     Fingerprint,
@@ -321,7 +322,7 @@ def _not_numbered(folder: Path) -> str:
 
 
 def _absent(name: str, version: int, found: Mapping[str, Mapping[int, Path]]) -> str:
-    what = f"version {version} of {name[:128]!r}" if version else f"model {name[:128]!r}"
+    what = f"version {version} of {quoted(name)}" if version else f"model {quoted(name)}"
     there = [
         f"{known!r} (version{'s' * (len(versions) > 1)} {', '.join(map(str, versions))})"
         for known, versions in sorted(found.items())

@@ -21,6 +21,7 @@ from types import MappingProxyType
 from typing import Literal, TypeVar, cast, get_args
 
 from foretell.data.errors import BundleError, ForetellError, ModelNotFoundError, OptionError
+from foretell.data.quoting import quoted
 from foretell.server.call_notes import note_model
 from foretell.server.errors import ModelControlError
 from foretell.server.model_loader import Load, ModelLoader
@@ -232,7 +233,7 @@ class Repository(ServedModels):
         def unload() -> VersionStatus:
             status = self.withdraw(name)
             if status is None:
-                raise ModelNotFoundError(f"model {name[:128]!r} is not served.")
+                raise ModelNotFoundError(f"model {quoted(name)} is not served.")
             self._unloaded[name] = status.version
             return status
 

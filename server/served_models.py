@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from foretell.data.errors import ModelNotFoundError
+from foretell.data.quoting import quoted
 from foretell.server.call_notes import note_model
 from foretell.server.errors import ModelNotReadyError
 from foretell.server.observing import Observer
@@ -274,7 +275,7 @@ class ServedModels:
             return ModelNotReadyError("no model is served yet; ask again later.")
         if not name:
             return ModelNotFoundError(f"no model is named, and there are several: {self._list()}.")
-        return ModelNotFoundError(f"there is no model {name[:128]!r}; there are: {self._list()}.")
+        return ModelNotFoundError(f"there is no model {quoted(name)}; there are: {self._list()}.")
 
     def _list(self) -> str:
         models = [self._serving[name].model for name in sorted(self._serving)]
