@@ -10,11 +10,12 @@ from jaxtyping import Int64
 
 from foretell.data.errors import TableError
 from foretell.data.file_rows import row_of
-from foretell.data.values import shown, without_categories
+from foretell.data.values import is_text, shown, without_categories
 
 Unit = Literal["s", "ms", "us", "ns"]
 _UNITS: tuple[Unit, ...] = get_args(Unit)
 _NAMED = 5
+_FIRST = 20
 _DAY_AND_MONTH = re.compile(
     r"\d{1,2}(?P<separator>[/.-])\d{1,2}(?P=separator)\d{4}"
     r"(?P<time>[T ]\d{1,2}:\d{2}(?P<seconds>:\d{2})?)?"
@@ -68,6 +69,8 @@ class DateJudge:
         if not self.may_hold(column):
             return
         self._may_hold = True
+        if self._given is None and self._are_others(column):
+            return
         codes, texts = _distinct(column)
         if self._given is not None:
             dates = _parse(texts, self._given)
@@ -77,7 +80,7 @@ class DateJudge:
             self._note_misfits(column, codes, wrong)
             return
         filled_texts = [text for text in texts if text]
-        if filled_texts and None not in self._shapes and len(self._shapes) <= 1:
+        if filled_texts:
             self._look_for_order(filled_texts)
 
     def settle(self) -> DateReading | None:
@@ -115,12 +118,14 @@ class DateJudge:
         column = without_categories(column)
         if self._given is not None and column.dtype.kind in "iu":  # 20240305, from Parquet
             return True
-        if isinstance(column.dtype, pd.StringDtype):
-            return True
-        # Text is an object in older versions of pandas.
-        return column.dtype.kind == "O" and (
-            pd.api.types.infer_dtype(column, skipna=True) == "string"
-        )
+        return is_text(column)
+
+    def _are_others(self, column: pd.Series) -> bool:
+        """Whether these are other dates, which the first few mostly tell."""
+        first = [str(value).strip() for value in column.iloc[:_FIRST].dropna()]
+        if not all(_DAY_AND_MONTH.fullmatch(text) for text in first if text):
+            self._shapes.add(None)
+        return None in self._shapes or len(self._shapes) > 1
 
     def _note_unit(self, dates: pd.DatetimeIndex) -> None:
         if dates.notna().any():

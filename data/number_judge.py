@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from foretell.data.csv_numbers import NumberFacts, look_at_numbers
 from foretell.data.file_rows import file_rows
-from foretell.data.values import read_numbers
+from foretell.data.values import is_text, read_numbers
 from foretell.data.witnesses import Witnesses
 
 
@@ -43,7 +43,7 @@ class NumberJudge:
         """Look at one more part, whose index tells its rows in the file."""
         self._witnesses.begin(column)
         self._keep("first", column)
-        if not isinstance(column.dtype, pd.StringDtype):  # its type decides
+        if not is_text(column):  # its type decides
             return
         present = column.dropna()
         self._keep("present", present)

@@ -6,19 +6,20 @@ These rows are kept as witnesses, and at the end they are read as if they were t
 the judgement and its words are those of `foretell.data.stamps`, whatever the size of the table.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 from jaxtyping import Bool, Int64
 
 from foretell.data.dates import DateJudge, DateReading
-from foretell.data.stamps import ISO, LAST_FLOAT_STEP, LAST_STEP, WHOLE, read_stamps
+from foretell.data.stamp_texts import classify
+from foretell.data.stamps import LAST_FLOAT_STEP, LAST_STEP, read_stamps
+from foretell.data.values import is_text
 from foretell.data.witnesses import Witnesses
 from foretell.data.zones import StampKind
-
-_MOST_SEEN = 1 << 17  # distinct texts that are remembered, so as not to look at them again
 
 
 class StampJudge:
@@ -33,13 +34,12 @@ class StampJudge:
         self._dates = DateJudge(date_format)
         self._time_zone = time_zone
         self._witnesses = Witnesses()
-        self._seen: set[str] = set()
 
     def look(self, column: pd.Series) -> None:
         """Look at one more part, whose index tells its rows in the file."""
         self._witnesses.begin(column)
         self._dates.look(column)
-        if isinstance(column.dtype, pd.StringDtype):
+        if is_text(column):
             self._look_at_text(column)
         elif column.dtype.kind in "iuf":
             self._look_at_numbers(column)
@@ -74,22 +74,16 @@ class StampJudge:
         return read_stamps(column, self._time_zone).kind
 
     def _look_at_text(self, column: pd.Series) -> None:
-        codes, distinct = pd.factorize(column)
-        firsts = _first_places(codes, len(distinct))
+        # Few texts are distinct in a long table: each is looked at once a part.
+        coded = pa.array(column, pa.large_string(), from_pandas=True).dictionary_encode()
+        codes = coded.indices.fill_null(-1).to_numpy().astype(np.int64)
         self._keep_first("blank", column, codes < 0)
-        texts: list[str] = distinct.tolist()
-        new = [place for place, text in enumerate(texts) if text not in self._seen]
-        if len(self._seen) < _MOST_SEEN:
-            self._seen.update(texts)
-        steps, step_places = [], []
-        for place in new:
-            text = texts[place].strip()
-            for name in _classes(text):
-                self._witnesses.keep(name, column, int(firsts[place]))
-            if _is_step(text):
-                steps.append(int(text))
-                step_places.append(int(firsts[place]))
-        self._look_at_steps(column, np.array(steps, np.int64), np.array(step_places, np.int64))
+        found = classify(pc.utf8_trim_whitespace(coded.dictionary))
+        firsts = _first_places(codes, len(coded.dictionary))
+        for shows, mask in found.masks.items():
+            if mask.any():
+                self._witnesses.keep(shows, column, int(firsts[np.argmax(mask)]))
+        self._look_at_steps(column, found.steps, firsts[found.step_places])
 
     def _look_at_numbers(self, column: pd.Series) -> None:
         blank = column.isna().to_numpy()
@@ -136,23 +130,6 @@ def _first_places(codes: Int64[np.ndarray, " N"], count: int) -> Int64[np.ndarra
     firsts = np.zeros(count + 1, dtype=np.int64)
     firsts[codes[::-1]] = np.arange(len(codes))[::-1]
     return firsts[:count]
-
-
-def _classes(text: str) -> Iterable[str]:
-    """Name what a text may be the first of."""
-    if not text:
-        return ("blank",)
-    if WHOLE.fullmatch(text):
-        return ("filled",) if _is_step(text) else ("filled", "far")
-    match = ISO.fullmatch(text)
-    if match is None:
-        return ("filled", "no step", "no date")
-    return ("filled", "no step", "local" if match["offset"] is None else "offset")
-
-
-def _is_step(text: str) -> bool:
-    # Python reads no integers of thousands of digits.
-    return bool(WHOLE.fullmatch(text)) and len(text) <= 20 and abs(int(text)) <= LAST_STEP
 
 
 def _is_month(steps: Int64[np.ndarray, " k"]) -> Bool[np.ndarray, " k"]:

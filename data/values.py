@@ -104,6 +104,15 @@ def read_numbers(
     raise TableError(f"column {column.name!r} holds {found}; it must hold numbers.")
 
 
+def is_text(column: pd.Series) -> bool:
+    """Whether a column is text, which is an object in older versions of pandas."""
+    if column.dtype.kind != "O" or isinstance(column.dtype, pd.CategoricalDtype):
+        return False
+    return isinstance(column.dtype, pd.StringDtype) or (
+        pd.api.types.infer_dtype(column, skipna=True) == "string"
+    )
+
+
 def without_categories(column: pd.Series) -> pd.Series:
     """Turn a categorical column into one of its categories' type; any other comes back."""
     if not isinstance(column.dtype, pd.CategoricalDtype):
