@@ -34,7 +34,8 @@ def writing_told(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        reason = error.strerror or str(error).rsplit("] ", 1)[-1]  # Arrow's own words before it
         raise TableError(
-            f"folder {folder} can't hold a copy of the input's rows: {error.strerror or error}. "
+            f"folder {folder} can't hold a copy of the input's rows: {reason}. "
             "Make room, or name an output on another disk."
         ) from error
