@@ -9,6 +9,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from typing import Annotated, Any, TextIO
 
@@ -46,13 +47,18 @@ _EXTRA_OF |= {"sacrebleu": "evaluate", "matplotlib": "plot", "ray": "ray", "ray.
 
 
 class _Commands(TyperGroup):
-    """Tells of an interruption itself: click would end without a word."""
+    """Tells of an interruption, and of a closed pipe, itself: click would end without a word."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as interrupt:
             raise typer.Exit(_interrupted(interrupt)) from interrupt
+        except BrokenPipeError as error:
+            with suppress(OSError, ValueError):  # what waits in its buffer would fail once more
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            say_error("whoever read standard output has closed it; the rest is not written.")
+            raise typer.Exit(1) from error
 
 
 # Plain messages: boxes and colours break logs, and wrapping breaks the paths inside messages.

@@ -1,7 +1,11 @@
 """`foretell forecast`: the contract of HD07, isolation (HD03), devices and damaged bundles."""
 
 import os
+import resource
 import shutil
+import signal
+import subprocess
+import sys
 
 import pandas as pd
 import pytest
@@ -276,3 +280,83 @@ def test_an_unreachable_server_is_one_clear_sentence(foretell, tmp_path):
     assert "127.0.0.1:1" in ended.err
     assert not os.path.exists("out.csv")
     assert foretell(*call, "--device", "cpu").code == 2
+
+
+def test_a_dry_run_tells_and_writes_nothing(forecast):
+    ended = forecast(GOOD, "--dry-run", "--chunk-rows", 30)
+    assert (ended.code, ended.out) == (0, "")
+    assert ended.err == (
+        "would forecast 3 series (90 rows) in 3 chunks by CPUExecutionProvider -> out.csv\n"
+    )
+    assert os.listdir() == ["in.csv"]
+    apart = "".join(sorted(GOOD.splitlines(keepends=True), key=lambda line: line[6:]))
+    assert (
+        "A table sorted by series needs none."
+        in forecast(apart, "--dry-run", "--chunk-rows", 30).err
+    )
+
+
+def test_the_end_tells_what_it_took(forecast):
+    ended = forecast()
+    last = ended.err.splitlines()[-1]
+    for word in (" s (", " series/s, ", "peak memory ", " MiB, ", "compute threads busy "):
+        assert word in last
+
+
+def test_the_same_command_again_and_again(forecast, tmp_path):
+    """A scheduler gives it each night, whatever became of the last one."""
+    first = forecast(MIXED, "--resume")
+    written = (tmp_path / "out.csv").read_bytes()
+    again = forecast(MIXED, "--resume")
+    assert (first.code, again.code) == (3, 3)
+    assert "out.csv is complete already: 3 series; nothing was done." in again.err
+    assert "3 of 6 series refused" in again.err
+    assert (tmp_path / "out.csv").read_bytes() == written
+    other = forecast(MIXED, "--resume", "--level", "50")
+    assert other.code == 1
+    assert "quantile_levels" in other.err
+
+
+def test_requests_are_counted_to_servers_alone(forecast):
+    ended = forecast(GOOD, "--in-flight", 2)
+    assert ended.code == 2
+    assert "--in-flight" in ended.err
+    assert "--server" in ended.err
+    assert forecast(GOOD, "--resume", output=None).code == 2
+
+
+def test_a_pipe_that_closes_ends_the_command(bundle_path, tmp_path):
+    """As `head` does."""
+    (tmp_path / "in.csv").write_text(HEADER + GOOD)
+    call = [sys.executable, "-m", "foretell.cli.main", "forecast", "in.csv", "--horizon", "8000"]
+    with subprocess.Popen(
+        [*call, "--model", str(bundle_path)],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as command:
+        command.stdout.close()
+        told = command.stderr.read()
+    assert command.returncode == 1
+    assert "error: whoever read standard output has closed it" in told
+    assert "Traceback" not in told
+    assert "Exception" not in told
+
+
+def test_a_full_disk_is_told_and_leaves_nothing_that_looks_complete(
+    forecast, tmp_path, monkeypatch
+):
+    """The limit of a file's size stands in for a disk: what a part needs isn't there."""
+    monkeypatch.chdir(tmp_path)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    held = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        ended = forecast("".join(constant(f"s{i}", i) for i in range(3)), "--horizon", 400)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, held)
+    assert ended.code == 1
+    assert "out.csv: File too large" in ended.err
+    assert sorted(os.listdir()) == ["in.csv"]
