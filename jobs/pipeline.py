@@ -9,6 +9,8 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 R = TypeVar("R")
 
+_LONGEST_WAIT_S = 0.5
+
 
 class _Task(Generic[T, R]):
     """An item that is computed, and what became of it."""
@@ -27,7 +29,9 @@ class _Task(Generic[T, R]):
         self._is_over.set()
 
     def result(self) -> R:
-        self._is_over.wait()
+        # A signal in the moment in which the waiting begins is seen when that ends, not before.
+        while not self._is_over.wait(_LONGEST_WAIT_S):
+            pass
         if self._error is not None:
             raise self._error
         return self._result
