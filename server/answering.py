@@ -6,6 +6,7 @@ once when its call ends.
 """
 
 import asyncio
+import threading
 import time
 import weakref
 from collections.abc import (
@@ -18,7 +19,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Generic, TypeVar
@@ -42,8 +43,9 @@ from foretell.runtime.work import (
     Request,
     Row,
 )
-from foretell.server.call import Call
-from foretell.server.call_notes import CallNotes, current_notes, note_phase
+from foretell.server.call import Call, Caller
+from foretell.server.call_notes import current_notes, note_phase
+from foretell.server.durations import NOTHING, split
 from foretell.server.observing import Observer
 from foretell.server.options import ServerOptions
 from foretell.server.readers import LARGE_BYTES, Readers
@@ -70,19 +72,6 @@ class Answered(Generic[Answer]):
 
     answers: dict[int, Answer]
     reasons: dict[int, str]
-
-
-@dataclass(frozen=True, slots=True)
-class _Caller:
-    """Who waits for a request.
-
-    Attributes:
-        notes: Of the call; None outside of calls.
-        batches: What `Tracing` made of those that it had a part in.
-    """
-
-    notes: CallNotes | None
-    batches: list[object] = field(default_factory=list)
 
 
 class Answering:
@@ -138,7 +127,7 @@ class Answering:
             return
         started_at = time.monotonic()
         call.request = request = self._admit(model, call)
-        request.caller = _Caller(current_notes())
+        request.caller = Caller(current_notes())
         outcome = "error"
         try:
             yield request
@@ -167,6 +156,7 @@ class Answering:
                 read_s=(request.queued_at or ended_at) - started_at,
                 queue_s=request.waited_s,
                 write_s=ended_at - (request.done_at or ended_at),
+                spent=sum(request.caller.spent, NOTHING),
             )
 
     async def translate(
@@ -320,8 +310,12 @@ class Answering:
     def _make_scheduler(self, model: Model) -> Scheduler:
         """Make the queue of a model, which lives as long as the model, and doesn't hold it."""
         observer, name, version = self._observer, model.name, model.version
+        of_thread = threading.local()  # it begins a batch, runs it and reports it
 
         def report(batch: BatchReport) -> None:
+            spent = split(batch.compute_s, batch.input_s, batch.output_s)
+            for caller in of_thread.callers:
+                caller.spent.append(spent)
             observer.on_batch(
                 name,
                 version,
@@ -336,7 +330,7 @@ class Answering:
 
         def begin(batch: Batch) -> Callable[[bool], None] | None:
             requests = dict.fromkeys(queued.request for queued in batch.rows)
-            callers = [one.caller for one in requests if one.caller is not None]
+            of_thread.callers = callers = [one.caller for one in requests if one.caller is not None]
             notes = [one.notes for one in callers if one.notes is not None]
             begun = self._tracing.begin_batch(notes, name, version)
             if begun is None:

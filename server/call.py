@@ -2,14 +2,31 @@
 
 import time
 import weakref
+from dataclasses import dataclass, field
 
 import grpc
 
 from foretell.runtime.work import DEFAULT_PRIORITY, Request
-from foretell.server.call_notes import current_notes
+from foretell.server.call_notes import CallNotes, current_notes
+from foretell.server.durations import Spent
 
 LATE_S = 0.05
 """A caller whose time is over cancels, and that may be here before it is over here as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who waits for a request.
+
+    Attributes:
+        notes: Of the call; None outside of calls.
+        batches: What `Tracing` made of those that it had a part in.
+        spent: By those of them that went well.
+    """
+
+    notes: CallNotes | None
+    batches: list[object] = field(default_factory=list)
+    spent: list[Spent] = field(default_factory=list)
 
 
 class Call:

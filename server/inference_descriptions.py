@@ -4,10 +4,11 @@ from collections.abc import Iterable
 
 from foretell.protos.inference import inference_pb2 as wire
 from foretell.protos.inference import model_config_pb2 as config_wire
+from foretell.server.durations import Duration
 from foretell.server.inference_graphs import GraphInference, graphs_of
 from foretell.server.inference_models import GRAPH, Inference
 from foretell.server.repository import Repository, State
-from foretell.server.statistics import Duration, ModelStatistics
+from foretell.server.statistics import ModelStatistics
 
 _TYPES = {
     "BOOL": config_wire.TYPE_BOOL,

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from foretell.server.call_statistics import CallStatistics, Method
-from foretell.server.statistics import Held, Spent, Statistics
+from foretell.server.durations import NOTHING, Spent, split
+from foretell.server.statistics import Held, Statistics
 
 # Triton's reasons, which dashboards know.
 _FAILURES = {"ok": None, "cancelled": "CANCELED", "deadline": "REJECTED", "refused": "OTHER"}
@@ -75,15 +76,8 @@ class Observer:
             input_s: Of these, until the first of its graphs ran.
             output_s: And after the last one.
         """
-        self.statistics.compute(
-            model,
-            version,
-            requests,
-            items,
-            padded_items,
-            queue_s,
-            Spent(input_s, max(0.0, compute_s - input_s - output_s), output_s),
-        )
+        spent = split(compute_s, input_s, output_s)
+        self.statistics.compute(model, version, requests, items, padded_items, queue_s, spent)
 
     def on_done(
         self,
@@ -95,6 +89,7 @@ class Observer:
         read_s: float = 0.0,
         queue_s: float = 0.0,
         write_s: float = 0.0,
+        spent: Spent = NOTHING,
     ) -> None:
         """A request that was let in is over.
 
@@ -107,10 +102,18 @@ class Observer:
             read_s: Of these, until it was queued: the request became what the model takes.
             queue_s: From there until its first batch began.
             write_s: And from its last batch on: what the model gave became the answer.
+            spent: By all batches that it had a part in.
         """
         failure = _FAILURES.get(outcome, "BACKEND")
         self.statistics.finish(
-            model, version, failure, seconds, read_s=read_s, queue_s=queue_s, write_s=write_s
+            model,
+            version,
+            failure,
+            seconds,
+            read_s=read_s,
+            queue_s=queue_s,
+            write_s=write_s,
+            spent=spent,
         )
 
     def on_tokens(self, model: str, version: int, n: int) -> None:

@@ -13,66 +13,13 @@ from functools import reduce
 from operator import add
 from typing import Any
 
+from foretell.server.durations import NOTHING, BatchSums, Computing, Duration, Spent, Sum
 from foretell.server.histograms import SECONDS, SHARES, SIZES, Histogram, Recorder
 
-_NS = 1_000_000_000
 OTHER = ("other", 0)
 """Stands for every model that isn't loaded."""
 Held = Callable[[], tuple[int, int]]
 """What a queue holds: requests that wait, and the bytes of all that aren't over."""
-
-
-@dataclass(frozen=True, slots=True)
-class Duration:
-    """How often something was done, and how long it took in all.
-
-    Attributes:
-        count: Times.
-        ns: Nanoseconds.
-    """
-
-    count: int = 0
-    ns: int = 0
-
-    def __add__(self, other: "Duration") -> "Duration":
-        """Both together."""
-        return Duration(self.count + other.count, self.ns + other.ns)
-
-
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """What the seconds of a batch went into.
-
-    Attributes:
-        input_s: Until the first of its graphs ran.
-        infer_s: From there to the end of the last one.
-        output_s: After it.
-    """
-
-    input_s: float
-    infer_s: float
-    output_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Computing:
-    """The same of many batches.
-
-    Attributes:
-        input: As in `Spent`, and so on.
-        infer: Also.
-        output: Also.
-    """
-
-    input: Duration
-    infer: Duration
-    output: Duration
-
-    def __add__(self, other: "Computing") -> "Computing":
-        """Both together."""
-        return Computing(
-            self.input + other.input, self.infer + other.infer, self.output + other.output
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +38,9 @@ class ModelStatistics:
         execution_count: Batches that were computed.
         success: Requests that got their answer, from admission to end.
         fail: Those let in that didn't.
-        queue: Of these, how long they waited before their first batch began.
-        compute_input: Making of a request what a graph takes: reading it, tokens, grids; and
-            laying out and padding a batch, the whole of which each of its requests has.
+        queue: Of those that did, how long they waited before their first batch began.
+        compute_input: Of them, too: making of a request what a graph takes (reading it, tokens,
+            grids), and laying out and padding batches, the whole of which each request has.
         compute_infer: Running graphs, and what a search does between two of them; so, too.
         compute_output: Making the answer of what graphs gave, until it is ready to be sent.
         batches: Executions by their number of requests, once a batch; without reading requests
@@ -221,6 +168,7 @@ class Statistics:
         read_s: float = 0.0,
         queue_s: float = 0.0,
         write_s: float = 0.0,
+        spent: Spent = NOTHING,
     ) -> None:
         """Count the end of a request that was let in.
 
@@ -232,6 +180,7 @@ class Statistics:
             read_s: Of these, until it was queued.
             queue_s: From there until its first batch began.
             write_s: And from its last batch on.
+            spent: By all batches that it had a part in.
         """
         with self._lock:
             tally = self._tally(model, version)
@@ -240,8 +189,9 @@ class Statistics:
             if failure is None:
                 tally.success.add(seconds)
                 tally.queue.add(queue_s)  # of the same requests, or it could be the longer one
-                tally.compute_input.add(read_s, counts=0)  # its batches have counted it
-                tally.compute_output.add(write_s, counts=0)
+                tally.compute_input.add(read_s + spent.input_s)
+                tally.compute_infer.add(spent.infer_s)
+                tally.compute_output.add(spent.output_s + write_s)
             else:
                 tally.fail.add(seconds)
                 tally.failures[failure] += 1
@@ -262,11 +212,9 @@ class Statistics:
             tally.last_inference_ms = time.time_ns() // 1_000_000
             for waited_s in queue_s:
                 tally.queue_seconds.add(waited_s)
-            tally.compute_input.add(spent.input_s, times=requests)
-            tally.compute_infer.add(spent.infer_s, times=requests)
-            tally.compute_output.add(spent.output_s, times=requests)
+            tally.inference_count += requests
             tally.compute_seconds.add(spent.input_s + spent.infer_s + spent.output_s)
-            tally.batches.setdefault(requests, _BatchSums()).add(spent)
+            tally.batches.setdefault(requests, BatchSums()).add(spent)
             tally.batch_requests.add(requests)
             tally.items += items
             tally.padded_items += padded_items
@@ -318,36 +266,6 @@ _HOW: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-class _Sum:
-    """A `Duration` that grows."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.ns = 0
-
-    def add(self, seconds: float, times: int = 1, *, counts: int = 1) -> None:
-        self.count += times * counts
-        self.ns += times * int(seconds * _NS)
-
-    def read(self) -> Duration:
-        return Duration(self.count, self.ns)
-
-
-class _BatchSums:
-    """A `Computing` that grows."""
-
-    def __init__(self) -> None:
-        self.input, self.infer, self.output = _Sum(), _Sum(), _Sum()
-
-    def add(self, spent: Spent) -> None:
-        self.input.add(spent.input_s)
-        self.infer.add(spent.infer_s)
-        self.output.add(spent.output_s)
-
-    def read(self) -> Computing:
-        return Computing(self.input.read(), self.infer.read(), self.output.read())
-
-
 class _Tally:
     """A `ModelStatistics` that grows."""
 
@@ -355,11 +273,12 @@ class _Tally:
         self.is_used = False
         self.loads = 0
         self.last_inference_ms = 0
-        self.success, self.fail, self.queue = _Sum(), _Sum(), _Sum()
-        self.compute_input, self.compute_infer, self.compute_output = _Sum(), _Sum(), _Sum()
-        self.batches: dict[int, _BatchSums] = {}
+        self.success, self.fail, self.queue = Sum(), Sum(), Sum()
+        self.compute_input, self.compute_infer, self.compute_output = Sum(), Sum(), Sum()
+        self.batches: dict[int, BatchSums] = {}
         self.failures: Counter[str] = Counter()
         self.held: Held = lambda: (0, 0)
+        self.inference_count = 0
         self.in_work = self.items = self.padded_items = self.tokens = 0
         self.load_s = 0.0
         self.request_seconds = Recorder(SECONDS)
@@ -374,7 +293,7 @@ class _Tally:
             name=name,
             version=version,
             last_inference_ms=self.last_inference_ms,
-            inference_count=self.compute_infer.count,
+            inference_count=self.inference_count,
             execution_count=sum(each.infer.count for each in self.batches.values()),
             success=self.success.read(),
             fail=self.fail.read(),
