@@ -3,9 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
-import threading
 
 import pytest
 
@@ -315,58 +312,6 @@ def test_links_lead_to_one_file_and_one_journal(tmp_path):
     assert (tmp_path / "out.txt").read_bytes() == WHOLE
 
 
-HOLDER = """
-import sys
-from pathlib import Path
-from foretell.jobs.journal import Journal
-with Journal(Path(sys.argv[1]), unit="line", columns=()) as journal:
-    journal.begin({})
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_two_jobs_never_write_one_output(tmp_path):
-    """Also where the other one was killed: its lock ends with it."""
-    call = [sys.executable, "-c", HOLDER, str(tmp_path / "out.txt")]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen(call, **pipes) as process:
-        process.stdout.readline()
-        for options in ({}, {"resume": True}, {"overwrite": True}):
-            with pytest.raises(ForetellError, match="is being written by another job"):
-                run(tmp_path, **options)
-            with pytest.raises(ForetellError, match="is being written by another job"):
-                journal(tmp_path, **options).look(JOB)
-        process.kill()
-    run(tmp_path)
-    assert (tmp_path / "out.txt").read_bytes() == WHOLE
-
-
-def test_of_many_that_begin_at_once_one_works_at_a_time(tmp_path):
-    """Whoever finds the folder of one that has just ended makes a new one."""
-    inside, errors = threading.Lock(), []
-
-    def try_often():
-        for _ in range(20):
-            try:
-                with journal(tmp_path, overwrite=True) as found:
-                    assert inside.acquire(blocking=False)
-                    found.begin(JOB)
-                    inside.release()
-            except ForetellError:
-                pass
-            except BaseException as error:
-                errors.append(error)
-                raise
-
-    threads = [threading.Thread(target=try_often) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
-
-
 def test_a_full_disk_keeps_the_parts_before_it(tmp_path, monkeypatch):
     append = JournalFile.append
 
@@ -381,6 +326,32 @@ def test_a_full_disk_keeps_the_parts_before_it(tmp_path, monkeypatch):
     monkeypatch.undo()
     assert error.value.filename == str(tmp_path / "out.txt")
     assert run(tmp_path, resume=True)[0] == 3
+    assert (tmp_path / "out.txt").read_bytes() == WHOLE
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_nothing_follows_a_part_that_was_interrupted(tmp_path, monkeypatch, kept):
+    """It may be on disk or not; the same lines once more would be there twice."""
+    append = JournalFile.append
+
+    def interrupted(self, entry):
+        if kept:
+            append(self, entry)
+        raise KeyboardInterrupt
+
+    def run_interrupted():
+        with journal(tmp_path) as found:
+            found.begin(JOB)
+            work(found, PARTS[:1])
+            monkeypatch.setattr(JournalFile, "append", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                work(found, PARTS[:2])
+            monkeypatch.undo()
+            work(found, PARTS[:2])
+
+    with pytest.raises(RuntimeError, match="nothing can follow it"):
+        run_interrupted()
+    assert run(tmp_path, resume=True)[0] == 1 + kept
     assert (tmp_path / "out.txt").read_bytes() == WHOLE
 
 
