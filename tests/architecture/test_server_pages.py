@@ -14,7 +14,7 @@ from foretell.server.repository import State
 
 ROOT = Path(__file__).parents[2]
 SERVER = ROOT / "server"
-PAGES = ("README.md", "OPERATING.md", "FAULTS.md")
+PAGES = ("README.md", "INFERENCE.md", "OPERATING.md", "FAULTS.md")
 OPTIONS = {
     name: option
     for option in typer.main.get_command(app).commands["serve"].params
