@@ -129,6 +129,16 @@ def test_a_zone_that_is_none_is_named(tmp_path: Path, typed: pa.Table) -> None:
         read_table(parquet(tmp_path, zoned))
 
 
+@pytest.mark.parametrize("date_format", [None, "%Y%m%d"])
+def test_a_time_column_of_lists_is_refused(
+    tmp_path: Path, typed: pa.Table, date_format: str | None
+) -> None:
+    lists = typed.set_column(1, "ds", pa.array([[1, 2]] * 6))
+    table = read_table(parquet(tmp_path, lists), csv=CsvFormat(date_format=date_format))
+    with pytest.raises(TableError, match="time column 'ds' holds ndarray; it must hold dates"):
+        read_rows(table, Columns())
+
+
 def test_columns_of_one_name_are_refused_as_in_csv(tmp_path: Path, typed: pa.Table) -> None:
     path = parquet(tmp_path, typed.append_column("y", typed["y"]))
     for place in (path, tmp_path):

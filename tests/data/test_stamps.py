@@ -215,3 +215,19 @@ def test_stamps_are_written_short_and_exact(
 ) -> None:
     value = stamp if kind == "integer" else pd.Timestamp(stamp).as_unit("ns").value
     assert describe_stamp(value, kind, zone) == text
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "UInt64", "str"])
+def test_large_steps_beside_blanks_keep_their_last_digit(dtype: str) -> None:
+    """Floats hold no 2**53 + 1; the row would silently become another step."""
+    column = pd.Series([2**53 + 1, None], dtype="Int64", name="ds")
+    column = column.astype(dtype) if dtype != "str" else column.astype(object).map(str)
+    column[1] = None
+    stamps = read_stamps(column)
+    assert stamps.values.tolist() == [2**53 + 1, 0]
+    assert stamps.problems[0].rows.tolist() == [1]
+
+
+def test_a_float_that_may_be_the_neighbour_of_a_step_is_refused() -> None:
+    with pytest.raises(TableError, match=r"9007199254740992.* within ±2\*\*53"):
+        read_stamps(pd.Series([1.0, 2.0**53], name="ds"))
