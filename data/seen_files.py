@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from foretell.data.errors import TableError
@@ -47,7 +48,9 @@ class SeenFile:
             state = os.stat(self.path)
             if (state.st_size, state.st_mtime_ns) == (self.size, self.mtime_ns):
                 return
-            is_same = state.st_size == self.size and _sha256(self.path) == self.sha256
+            is_same = state.st_size == self.size and (
+                _sha256_at(self.path, state.st_mtime_ns) == self.sha256
+            )
         except FileNotFoundError as error:
             raise TableError(
                 f"{self.path} was there when the job began, and is gone; put it back, or start the "
@@ -87,6 +90,12 @@ class Digest:
 def digest_of(texts: Iterable[str]) -> str:
     """SHA-256 over several texts, which can't run into each other."""
     return hashlib.sha256(json.dumps(list(texts)).encode()).hexdigest()
+
+
+@lru_cache(maxsize=4096)
+def _sha256_at(path: Path, mtime_ns: int) -> str:
+    """SHA-256 of a file as of a time of change: read once, not for every chunk."""
+    return _sha256(path)
 
 
 def _sha256(path: Path) -> str:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from foretell.data import chunk_files, csv_blocks
+from foretell.data import chunk_files, csv_blocks, seen_files
 from foretell.data.errors import TableError
 from foretell.data.options import Columns
 from foretell.data.reading import CsvFormat, read_table
@@ -239,13 +239,19 @@ def test_an_input_that_changes_is_refused_and_never_other_numbers(
         plan.read(1)
 
 
-def test_a_copy_with_another_time_of_change_is_the_same_file(tmp_path: Path) -> None:
-    """Machines of a cluster may see copies."""
+def test_a_copy_with_another_time_of_change_is_the_same_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Machines of a cluster may see copies; each is read once to tell, not for every chunk."""
+    hashed: list[Path] = []
+    sha256 = seen_files._sha256
+    monkeypatch.setattr(seen_files, "_sha256", lambda path: hashed.append(path) or sha256(path))
     path = tmp_path / "table.csv"
     path.write_text(HEADER + "".join(lines(9)))
     plan = plan_of(path, tmp_path / "work")
     os.utime(path, ns=(0, 1))
     assert len(table_of(plan)) == 36
+    assert hashed == [path]
 
 
 @pytest.mark.parametrize("what", ["changed", "gone", "spoilt"])
