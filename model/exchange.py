@@ -69,10 +69,10 @@ def from_first(make: Callable[[], T]) -> T:
         if is_first():
             told = [make(), True]
     except BaseException:
-        with suppress(ProcessLostError), told_if_lost():
+        with suppress(ProcessLostError), told_if_lost(_any):
             torch.distributed.broadcast_object_list(told)
         raise
-    with told_if_lost():
+    with told_if_lost(_any):
         torch.distributed.broadcast_object_list(told)
     if not told[1]:
         raise FirstFailedError
@@ -87,7 +87,7 @@ def add_up(values: Tensor) -> Tensor:
         ProcessLostError: Another process has ended.
     """
     if world_size() > 1:
-        with told_if_lost():
+        with told_if_lost(_any):
             torch.distributed.all_reduce(values)
     return values
 
@@ -105,7 +105,7 @@ def check_alike(batch: Mapping[str, Tensor], options: str) -> None:
     for name, values in sorted(batch.items()):
         digest.update(f"{name} {tuple(values.shape)}".encode() + values.numpy().tobytes())
     found: list[Any] = [None] * world_size()
-    with told_if_lost():
+    with told_if_lost(_any):
         torch.distributed.all_gather_object(found, digest.hexdigest())
     if others := [str(rank) for rank, its in enumerate(found) if its != found[0]]:
         raise OptionError(
@@ -114,24 +114,30 @@ def check_alike(batch: Mapping[str, Tensor], options: str) -> None:
         )
 
 
+def _is_of_connection(error: RuntimeError) -> bool:
+    words = ("Connection", "Broken pipe", "Socket", "peer", "gloo", "NCCL", "ProcessGroup")
+    told = str(error)
+    return isinstance(error, torch.distributed.DistError) or any(word in told for word in words)
+
+
+def _any(_: RuntimeError) -> bool:
+    return True
+
+
 @contextmanager
-def told_if_lost() -> Iterator[None]:
+def told_if_lost(
+    is_of_connection: Callable[[RuntimeError], bool] = _is_of_connection,
+) -> Iterator[None]:
     """Turn what a broken connection raises into a plain error."""
     try:
         yield
     except RuntimeError as error:
-        if not _is_of_connection(error):
+        if not is_of_connection(error):
             raise
         raise ProcessLostError(
             "another process of the training has ended, and this one can't go on without it; look "
             "for that one's message, then go on from what is saved (resume)."
         ) from error
-
-
-def _is_of_connection(error: RuntimeError) -> bool:
-    words = ("Connection closed", "Connection reset", "Broken pipe", "gloo", "NCCL")
-    told = str(error)
-    return isinstance(error, torch.distributed.DistError) or any(word in told for word in words)
 
 
 @contextmanager

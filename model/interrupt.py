@@ -2,9 +2,12 @@
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
+
+from foretell.model.ranks import world_size
 
 
 class TrainingStopped(KeyboardInterrupt):
@@ -29,6 +32,8 @@ class StopRequest:
 def stop_on_signals() -> Iterator[StopRequest]:
     """Turn the first SIGINT or SIGTERM into a request; a second SIGINT interrupts at once.
 
+    One of several processes that leaves the block by an error is ending, and stays so guarded.
+
     Outside the main thread signals can't be caught, and there is never a request.
     """
     request = StopRequest()
@@ -45,6 +50,13 @@ def stop_on_signals() -> Iterator[StopRequest]:
     }
     try:
         yield request
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    except BaseException:
+        if world_size() == 1:  # else `torchrun` ends this process too, which has to say why first
+            _restore(before)
+        raise
+    _restore(before)
+
+
+def _restore(handlers: Mapping[int, Any]) -> None:
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
