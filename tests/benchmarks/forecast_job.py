@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -182,6 +183,8 @@ def kill_and_resume(
     """Kill the job at random moments of a run, resume it, and compare its bytes."""
     rng = random.Random(seed)
     output = whole.with_name(f"killed-{whole.name}")
+    for left in output.parent.glob(f"*{output.name}*"):  # of an earlier run of this script
+        shutil.rmtree(left) if left.is_dir() else left.unlink()
     moments = []
     for _ in range(KILLS):
         begun = time.perf_counter()
