@@ -57,6 +57,6 @@ def stop_on_signals() -> Iterator[StopRequest]:
     _restore(before)
 
 
-def _restore(handlers: Mapping[int, Any]) -> None:
+def _restore(handlers: Mapping[signal.Signals, Any]) -> None:
     for number, handler in handlers.items():
         signal.signal(number, handler)
