@@ -11,7 +11,7 @@ import pyarrow as pa
 from foretell.data.blocks import Block, Span
 from foretell.data.csv_blocks import read_blocks
 from foretell.data.csv_files import CsvLayout
-from foretell.data.seen_files import Digest, SeenFile
+from foretell.data.seen_files import Digest, SeenFile, state_of
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class CsvSource:
             TableError: Rows are broken, or the file changes meanwhile.
         """
         with self.path.open("rb") as file:
-            state = os.fstat(file.fileno())
+            state = state_of(os.fstat(file.fileno()))
             digest = Digest(file.read)
             left = self.layout.start
             while left and (skipped := digest.read(left)):
@@ -56,8 +56,7 @@ class CsvSource:
             start = self.layout.start
             yield from read_blocks(digest.read, self.name, self.layout, self.only, start=start)
         if self.seen is None:
-            digested = digest.hexdigest()
-            self.seen = SeenFile(self.path, state.st_size, state.st_mtime_ns, digested)
+            self.seen = SeenFile(self.path, state, digest.hexdigest())
         self.seen.check()
 
     def empty(self) -> pa.Table:

@@ -12,6 +12,8 @@ from foretell.data.errors import TableError
 
 _READ_BYTES = 1 << 20
 
+State = tuple[int, int, int, int]
+
 
 @dataclass(frozen=True, slots=True)
 class SeenFile:
@@ -19,38 +21,34 @@ class SeenFile:
 
     Attributes:
         path: Of the file.
-        size: In bytes.
-        mtime_ns: When it was changed last.
+        state: What tells without reading it that nothing has happened to it; see `state_of`.
         sha256: Of its bytes.
     """
 
     path: Path
-    size: int
-    mtime_ns: int
+    state: State
     sha256: str
 
     @classmethod
     def hashed(cls, path: Path) -> "SeenFile":
         """Look at a file, reading all of it."""
-        state = os.stat(path)
-        return cls(path, state.st_size, state.st_mtime_ns, _sha256(path))
+        state = state_of(os.stat(path))
+        return cls(path, state, _sha256(path))
 
     def check(self) -> None:
         """Make sure that the file holds what it held.
 
-        A file with another time of change is read and compared, so that a copy of it on another
-        machine will do.
+        A file to which something has happened is read and compared, so that a copy of it on
+        another machine will do.
 
         Raises:
             TableError: It has changed, or is gone.
         """
         try:
-            state = os.stat(self.path)
-            if (state.st_size, state.st_mtime_ns) == (self.size, self.mtime_ns):
+            state = state_of(os.stat(self.path))
+            if state == self.state:
                 return
-            is_same = state.st_size == self.size and (
-                _sha256_at(self.path, state.st_mtime_ns) == self.sha256
-            )
+            is_same = state[0] == self.state[0] and _sha256_at(self.path, state) == self.sha256
         except FileNotFoundError as error:
             raise TableError(
                 f"{self.path} was there when the job began, and is gone; put it back, or start the "
@@ -87,14 +85,22 @@ class Digest:
         return self._hash.hexdigest()
 
 
+def state_of(found: os.stat_result) -> State:
+    """Tell a file's size, time of change, time of the entry's change, and number.
+
+    The last two see what puts size and time back, as `cp -p` and `rsync -t` do.
+    """
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+
+
 def digest_of(texts: Iterable[str]) -> str:
     """SHA-256 over several texts, which can't run into each other."""
     return hashlib.sha256(json.dumps(list(texts)).encode()).hexdigest()
 
 
 @lru_cache(maxsize=4096)
-def _sha256_at(path: Path, mtime_ns: int) -> str:
-    """SHA-256 of a file as of a time of change: read once, not for every chunk."""
+def _sha256_at(path: Path, state: State) -> str:
+    """SHA-256 of a file in a state: read once, not for every chunk."""
     return _sha256(path)
 
 

@@ -206,6 +206,12 @@ def change(path: Path, kind: str) -> None:
         content[len(content) // 2] ^= 1
         path.write_bytes(content)
         os.utime(path, ns=(0, 1))
+    elif kind == "replaced, and as old":  # as `cp -p` and `rsync -t` do
+        other, was = path.with_name("other.bin"), path.stat()
+        other.write_bytes(path.read_bytes())
+        change(other, "replaced")
+        os.utime(other, ns=(was.st_atime_ns, was.st_mtime_ns))
+        other.replace(path)
     else:
         path.unlink()
 
@@ -216,6 +222,7 @@ def change(path: Path, kind: str) -> None:
     [
         ("grown", "has changed since the job began"),
         ("replaced", "has changed since the job began"),
+        ("replaced, and as old", "has changed since the job began"),
         ("gone", "was there when the job began, and is gone"),
     ],
 )
