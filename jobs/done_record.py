@@ -1,14 +1,13 @@
 """What is kept of a job that is done: by it the same job finds later that nothing is left to do."""
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from foretell.jobs.job_folder import sync
-from foretell.jobs.journal_file import FINGERPRINT, FORMAT, Job
+from foretell.jobs.journal_file import FORMAT, Job
+from foretell.jobs.sealed import sealed, unsealed
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,7 +32,7 @@ class DoneRecord:
 
     def write(self, path: Path, partial: Path) -> None:
         """Write it, whole or not at all, by way of another file in the same file system."""
-        partial.write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
+        partial.write_bytes(sealed(asdict(self)))
         sync(partial)
         partial.replace(path)
 
@@ -41,13 +40,9 @@ class DoneRecord:
 def read_done(path: Path) -> DoneRecord | None:
     """Read a record; None where there is none that can be read."""
     try:
-        record = DoneRecord(**json.loads(path.read_bytes()))
-    except (OSError, ValueError, TypeError):
+        values = unsealed(path.read_bytes())
+    except OSError:
         return None
-    return record if record.format == FORMAT else None
-
-
-def file_fingerprint(path: Path) -> str:
-    """Name the bytes of a file by a hash."""
-    with path.open("rb") as file:
-        return FINGERPRINT + hashlib.file_digest(file, "sha256").hexdigest()
+    if values is None or values.get("format") != FORMAT:
+        return None
+    return DoneRecord(**values)

@@ -27,19 +27,20 @@ from typing import Any, Self
 
 from foretell.data.errors import ForetellError
 from foretell.jobs.amounts import amount
-from foretell.jobs.done_record import DoneRecord, file_fingerprint, read_done
+from foretell.jobs.done_record import DoneRecord, read_done
 from foretell.jobs.job_folder import JobFolder, naming, sync
 from foretell.jobs.journal_file import (
-    FINGERPRINT,
     Job,
     JournalFile,
     Row,
     Written,
     changes,
+    damaged_part,
     entries,
     read_journal,
 )
 from foretell.jobs.output import replacing
+from foretell.jobs.sealed import FINGERPRINT, file_fingerprint
 
 __all__ = ["FINGERPRINT", "MOST_KEPT", "Job", "Journal", "Row", "fingerprint", "refused_file"]
 
@@ -212,9 +213,9 @@ class Journal:
                 path.write_bytes(part)
             sync(path)
             sync(path.parent)
-            entry = {"part": self.parts, "bytes": path.stat().st_size, "counts": dict(counts)}
+            seen = {"bytes": path.stat().st_size, "sha256": file_fingerprint(path)}
             lists = {"refused": [list(row) for row in refused], "notes": list(notes)}
-            self._file.append(entry | lists)
+            self._file.append({"part": self.parts, **seen, "counts": dict(counts), **lists})
         self.parts += 1
         self.totals.update(counts)
         self._keeps = self._is_sound = True
@@ -308,6 +309,8 @@ class Journal:
                 *told,
                 "Resume with what it was begun with, or start anew (overwrite).",
             ]
+        elif part := damaged_part(self._path, self._folder.path / _PARTS):
+            problems = [f"{part} is damaged; start anew (overwrite)."]
         if problems and self._overwrite:
             return None
         may_replace = written.overwrite or self._overwrite or not self._final.exists()

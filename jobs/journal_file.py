@@ -1,6 +1,5 @@
 """The file of a journal: what the job is, and a line for each part that is done."""
 
-import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,11 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from foretell.jobs.sealed import FINGERPRINT, file_fingerprint, sealed, unsealed
+
 Job = Mapping[str, Any]
 Row = Sequence[Any]
 
-FORMAT = 1
-FINGERPRINT = "sha256:"
+FORMAT = 2
 
 
 @dataclass(kw_only=True, slots=True)
@@ -61,7 +61,7 @@ class JournalFile:
         Raises:
             OSError: It can't be written, and wasn't.
         """
-        line = json.dumps(entry).encode() + b"\n"
+        line = sealed(entry)
         try:
             written = os.write(self._file, line)
             while written < len(line):  # a disk that is nearly full takes the first half
@@ -78,16 +78,12 @@ class JournalFile:
 
 
 def entries(path: Path) -> Iterator[tuple[dict[str, Any] | None, int]]:
-    """Yield the whole lines with their sizes in bytes; None for one that can't be read."""
+    """Yield the whole lines with their sizes in bytes; None for one that is damaged."""
     with path.open("rb") as file:
         for line in file:
             if not line.endswith(b"\n"):
                 return
-            try:
-                entry = json.loads(line)
-            except ValueError:
-                entry = None
-            yield (entry if isinstance(entry, dict) else None), len(line)
+            yield unsealed(line), len(line)
 
 
 def read_journal(path: Path, part: Path) -> Written | None:
@@ -122,6 +118,21 @@ def read_journal(path: Path, part: Path) -> Written | None:
             break
         written.size_bytes += size_bytes
     return written
+
+
+def damaged_part(path: Path, parts: Path) -> Path | None:
+    """Return the first part that has other bytes than a journal tells; None where all have these.
+
+    Args:
+        path: Of the journal.
+        parts: Folder of the parts.
+    """
+    for entry, _ in entries(path):
+        if entry is not None and "part" in entry:
+            part = parts / str(entry["part"])
+            if file_fingerprint(part) != entry["sha256"]:
+                return part
+    return None
 
 
 def changes(was: Job, now: Job) -> list[str]:

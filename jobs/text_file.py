@@ -8,7 +8,7 @@ from typing import Any
 
 from foretell.data.errors import TextError
 from foretell.data.lines import Line, arriving_lines, arriving_records
-from foretell.jobs.journal_file import FINGERPRINT
+from foretell.jobs.sealed import FINGERPRINT
 
 State = tuple[int, int, int, int]
 

@@ -313,7 +313,7 @@ def test_half_a_job_is_neither_forgotten_nor_gone_on_with_unasked(run, half, tmp
         run(chunk_rows=4)
     model = stand_in()
     run(model=model, chunk_rows=4, overwrite=True)
-    assert model.asked[0][0].ids.tolist() == ["s0"]
+    assert ["s0"] in [panel.ids.tolist() for panel, *_ in model.asked]  # in whatever order
 
 
 def test_the_picture_is_that_of_the_first_series_whoever_answered_them(

@@ -1,8 +1,10 @@
 """A job that is killed at any moment goes on to the same bytes, and nothing looks done before."""
 
+import hashlib
 import json
 import os
 import shutil
+import zlib
 
 import pytest
 
@@ -238,6 +240,18 @@ def test_what_somebody_else_wrote_is_not_taken_for_complete(tmp_path):
     assert (tmp_path / "out.txt").read_text() == "edited"
 
 
+@pytest.mark.parametrize("at", range(0, 350, 31))
+def test_a_record_with_one_wrong_bit_tells_nothing(tmp_path, at):
+    run(tmp_path, resume=True)
+    path = tmp_path / ".out.txt.foretell-done"
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ForetellError, match="nothing tells which job has written it"):
+        run(tmp_path, resume=True)
+    assert run(tmp_path, resume=True, overwrite=True)[0] == 0
+
+
 def test_what_came_to_the_output_meanwhile_is_not_replaced(tmp_path):
     leave(tmp_path)
     (tmp_path / "out.txt").write_text("somebody's own")
@@ -255,16 +269,25 @@ def test_leave_to_replace_outlives_a_kill(tmp_path):
     assert (tmp_path / "out.txt").read_bytes() == WHOLE
 
 
-@pytest.mark.parametrize("damage", ["part", "line"])
-def test_a_damaged_journal_is_told_and_can_be_given_up(tmp_path, damage):
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("parts/0", b"one", b"on"),
+        ("parts/0", b"one", b"ore"),
+        ("journal.jsonl", b'{"part": 0', b"\0" * 10),
+        ("journal.jsonl", b'"refused"', b'"refuse$"'),
+        ("journal.jsonl", b'"line": 1', b'"line": 3'),
+        ("journal.jsonl", b'"overwrite"', b'"overwritd"'),
+        ("journal.jsonl", b'{"part": 0', b"[" * 100_000),
+        ("journal.jsonl", b'{"part": 0', b"7\n"),
+    ],
+)
+def test_a_damaged_journal_is_told_and_can_be_given_up(tmp_path, name, old, new):
+    """One bit is enough to lose a refusal, or to put a wrong answer among the others."""
     leave(tmp_path)
-    folder = tmp_path / ".out.txt.foretell-job"
-    if damage == "part":
-        (folder / "parts" / "0").write_bytes(b"on")
-    else:
-        text = (folder / "journal.jsonl").read_bytes()
-        (folder / "journal.jsonl").write_bytes(text.replace(b'{"part": 0', b"\0" * 10))
-    with pytest.raises(ForetellError, match=r"damaged; start anew \(overwrite\)"):
+    path = tmp_path / ".out.txt.foretell-job" / name
+    path.write_bytes(path.read_bytes().replace(old, new))
+    with pytest.raises(ForetellError, match=r"damaged.*; start anew \(overwrite\)"):
         run(tmp_path, resume=True)
     run(tmp_path, overwrite=True)
     assert (tmp_path / "out.txt").read_bytes() == WHOLE
@@ -355,11 +378,14 @@ def test_nothing_follows_a_part_that_was_interrupted(tmp_path, monkeypatch, kept
     assert (tmp_path / "out.txt").read_bytes() == WHOLE
 
 
-def test_the_journal_is_plain_json(tmp_path):
+def test_the_journal_is_plain_json_with_sums(tmp_path):
     leave(tmp_path)
     folder = tmp_path / ".out.txt.foretell-job"
     lines = [json.loads(line) for line in (folder / "journal.jsonl").read_text().splitlines()]
-    assert lines[0] == {"format": 1, "job": JOB, "overwrite": False}
+    sums = [line.pop("crc32") for line in lines]
+    assert sums == [zlib.crc32(json.dumps(line).encode()) for line in lines]
+    assert lines[0] == {"format": 2, "job": JOB, "overwrite": False}
+    assert lines[1].pop("sha256") == f"sha256:{hashlib.sha256(PARTS[0]).hexdigest()}"
     assert lines[1] == {"part": 0, "bytes": 4, "counts": {"line": 1}, "refused": [], "notes": [0]}
     assert lines[2]["refused"] == [[1, "no, „never“"]]
     shutil.rmtree(folder)
