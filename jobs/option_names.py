@@ -10,7 +10,7 @@ _ALIKE = (
     # data and columns
     *("id_col", "time_col", "target_col", "time_zone", "freq", "future", "date_format"),
     *("separator", "decimal", "allow_other_frequency", "skip_refused", "device", "threads"),
-    "num_workers",
+    *("num_workers", "chunk_rows", "chunk_lines", "in_flight"),
     *("src_language", "tgt_language", "resume", "overwrite"),
     # search
     *("beam_size", "n_best", "length_penalty", "length_formula", "min_length", "max_length"),
@@ -43,9 +43,15 @@ _OPTIONS = {name: f"--{name.replace('_', '-')}" for name in _ALIKE} | {
     "max_message_bytes": "--max-message-mib",
     "max_queue_bytes": "--max-queue-mib",
 }
-# Fields of a run that no option is named after, and flags that say no where their field says yes.
+# Fields of a run or a job that no option is named after, and flags that say no where their field says yes.
 _FIELDS = {
     "frequency": "--freq",
+    "quantile_levels": "--quantiles",
+    "unique_id": "--id-col",
+    "ds": "--time-col",
+    "y": "--target-col",
+    "format": "--format",
+    "scores": "--scores",
     "columns": "--future-covariates, --past-covariates, --static",
     "languages": "--src-language, --tgt-language",
 }

@@ -314,7 +314,10 @@ def test_the_same_command_again_and_again(forecast, tmp_path):
     assert (tmp_path / "out.csv").read_bytes() == written
     other = forecast(MIXED, "--resume", "--level", "50")
     assert other.code == 1
-    assert "quantile_levels" in other.err
+    assert "--quantiles: [0.1, 0.5, 0.9] then, [0.25, 0.75] now." in other.err
+    chunks = forecast(MIXED, "--resume", "--chunk-rows", 5, "--horizon", 4)
+    assert "--chunk-rows: 131072 then, 5 now." in chunks.err
+    assert "--horizon: 3 then, 4 now." in chunks.err
 
 
 def test_requests_are_counted_to_servers_alone(forecast):

@@ -42,6 +42,10 @@ def test_arguments_are_named_as_options(library, shell):
         ("seed: 1 then, 2 now.\nit: 1 then", "--seed: 1 then, 2 now.\nit: 1 then"),
         ("input_feeding: False then, True now.", "--no-input-feeding: given then, not given now."),
         ("frequency: D then, h now.", "--freq: D then, h now."),
+        (
+            "unique_id: a then, b now.\ny: y then, z now.",
+            "--id-col: a then, b now.\n--target-col: y then, z now.",
+        ),
     ],
 )
 def test_what_is_said_of_options_names_them_as_typed(library, shell):

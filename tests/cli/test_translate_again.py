@@ -48,6 +48,8 @@ def test_the_same_command_with_resume_again_and_again(translate):
         "--beam-size: 5 then, 4 now.\n"
         "Give --overwrite to replace it, or another path.\n"
     )
+    other = translate(WORDS, "--resume", "--scores", "--format", "jsonl")
+    assert "--format: text then, jsonl now." in other.err
     changed = translate(WORDS + "one\n", "--resume")
     assert (changed.code, "the input was another." in changed.err) == (1, True)
     assert translate(WORDS + "one\n", "--resume", "--overwrite").code == 0
