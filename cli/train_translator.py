@@ -211,7 +211,7 @@ def translator(
             overwrite=overwrite,
             progress=progress,
         )
-    folder.report(_sum_up(summary, vocab_size))
+    folder.report(_sum_up(summary, None if start_from else vocab_size))
 
 
 def _check_texts(
@@ -376,7 +376,8 @@ def _embeddings(path: Path | None, width: int) -> "Embeddings | None":
     return read
 
 
-def _sum_up(summary: "TranslatorSummary", vocab_size: int) -> str:
+def _sum_up(summary: "TranslatorSummary", vocab_size: int | None) -> str:
+    """Tell of a training; `vocab_size` is what was asked for, None where another run gave it."""
     told = (
         f"{summary.num_parameters:,} weights trained on {counted(summary.num_pairs, 'pair')}, "
         f"{summary.vocab_size:,} pieces, in {summary.seconds:,.0f} s -> {summary.run}"
@@ -386,7 +387,7 @@ def _sum_up(summary: "TranslatorSummary", vocab_size: int) -> str:
             f"\n{counted(summary.num_skipped, 'pair')} left out: blank on a side, or longer than "
             "--max-length"
         )
-    if summary.vocab_size < vocab_size:
+    if vocab_size is not None and summary.vocab_size < vocab_size:
         told += (
             f"\n--vocab-size {vocab_size:,}: the text gives {summary.vocab_size:,} pieces, no more"
         )

@@ -234,6 +234,7 @@ def test_a_training_goes_on_from_another_runs_weights(foretell, texts):
         assert f"{option} is decided by the run of --start-from; leave it out." in ended.err
     ended = foretell(*on, *SHORT, "--dropout", 0.3)
     assert ended.code == 0, ended.err
+    assert "--vocab-size" not in ended.err  # nobody asked for one
     runs = [json.loads(Path(f"runs/{name}/run.json").read_text()) for name in "ab"]
     assert runs[0]["config"] | {"dropout": 0.3} == runs[1]["config"]
     ended = foretell(*train, "--start-from", "runs/c", "--output", "runs/d", *SHORT)
