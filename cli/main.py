@@ -147,9 +147,22 @@ def main() -> None:
     # Read when gRPC is imported. Below errors it writes lines of its own about every failed
     # handshake, between a server's JSON and above a client's message.
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+    _occupy_closed_streams()
     if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(run(sys.argv[1:]))
+
+
+def _occupy_closed_streams() -> None:
+    """Where a standard stream is closed, the next file that is opened would get its number.
+
+    Whatever a library then writes as a message would stand in a journal or an output.
+    """
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
 def _ignore_the_end() -> None:

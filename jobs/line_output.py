@@ -13,7 +13,7 @@ from typing import Self
 from foretell.jobs.answered_lines import REFUSED_COLUMNS, AnsweredLine, LineCounts, line_bytes
 from foretell.jobs.job_folder import naming
 from foretell.jobs.journal import MOST_KEPT, Journal, refused_file
-from foretell.jobs.output import replacing
+from foretell.jobs.output import replacing, write_stdout
 from foretell.jobs.packing import packed_writer
 
 _SECONDS_OF_A_PART = 1.0  # to have a part on disk takes some milliseconds, however small it is
@@ -125,7 +125,7 @@ def _join_packed(parts: Iterable[Path], target: Path) -> None:
 def _writer(output: Path | None) -> Iterator[Callable[[bytes], object]]:
     if output is None:
         sys.stdout.flush()
-        yield _pass_on
+        yield write_stdout
         return
     with naming(output), replacing(output, ".txt") as partial, partial.open("wb") as file:
         if output.name.endswith(".gz"):
@@ -133,11 +133,6 @@ def _writer(output: Path | None) -> Iterator[Callable[[bytes], object]]:
                 yield write
         else:
             yield file.write
-
-
-def _pass_on(content: bytes) -> None:
-    sys.stdout.buffer.write(content)
-    sys.stdout.buffer.flush()
 
 
 class _RefusedFile:

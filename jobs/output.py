@@ -1,5 +1,6 @@
 """Files that appear whole or not at all: the old bytes stand until the new ones are complete."""
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -37,6 +38,24 @@ def check_stdout() -> None:
     """
     if sys.stdout is None:
         raise ForetellError("standard output is closed; leave it open, or give an output file.")
+
+
+def write_stdout(content: bytes) -> None:
+    """Pass bytes on to standard output at once, all of them.
+
+    Where Python doesn't buffer (`PYTHONUNBUFFERED`, usual in containers), a pipe that is being
+    closed or a disk that is nearly full takes the first bytes, and says so in a number only.
+
+    Raises:
+        OSError: They can't be written.
+    """
+    left = memoryview(content)
+    while left:
+        taken = sys.stdout.buffer.write(left)
+        if taken is None:
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), "standard output")
+        left = left[taken:]
+    sys.stdout.buffer.flush()
 
 
 def check_outputs(targets: Sequence[Path], *, overwrite: bool, inputs: Sequence[str] = ()) -> None:

@@ -1,12 +1,15 @@
 """Parts of what goes to standard output: kept on disk until all are there, so that it is whole."""
 
+import io
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import Any, BinaryIO, Self, cast
+
+from foretell.jobs.output import write_stdout
 
 
 class Spool:
@@ -58,8 +61,15 @@ class Spool:
         if join is None:
             return
         sys.stdout.flush()
-        join(map(self._part, range(self.parts)), sys.stdout.buffer)
-        sys.stdout.buffer.flush()
+        join(map(self._part, range(self.parts)), cast(BinaryIO, _Stdout()))
 
     def _part(self, number: int) -> Path:
         return self._path / str(number)
+
+
+class _Stdout(io.RawIOBase):
+    """Standard output, which takes all bytes or fails."""
+
+    def write(self, content: Any) -> int:
+        write_stdout(content)
+        return len(content)

@@ -1,5 +1,7 @@
 """What every command has in common: help, exit codes, and no traceback for a user's mistake."""
 
+import os
+import shlex
 import subprocess
 import sys
 from importlib.metadata import version
@@ -81,8 +83,9 @@ def test_a_fault_of_our_own_is_not_hidden(monkeypatch):
         main.run(["forecast"])
 
 
-def test_a_reader_that_leaves_early_is_no_error_message(bundle_path, tmp_path):
-    """`foretell forecast ... | head -1` must end quietly."""
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_leaves_early_is_told_in_a_line(bundle_path, tmp_path, unbuffered):
+    """`foretell forecast ... | head -1`: no traceback, and no word of success."""
     rows = "".join(f"s{i},2024-01-{day:02d},{day}\n" for i in range(500) for day in range(1, 10))
     (tmp_path / "in.csv").write_text("unique_id,ds,y\n" + rows)
     command = [sys.executable, "-m", "foretell.cli.main", "forecast", str(tmp_path / "in.csv")]
@@ -91,12 +94,23 @@ def test_a_reader_that_leaves_early_is_no_error_message(bundle_path, tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
     )
     process.stdout.readline()
     process.stdout.close()
-    assert "Traceback" not in process.stderr.read()
+    told = process.stderr.read()
+    assert told == "error: whoever read standard output has closed it; the rest is not written.\n"
     process.stderr.close()
-    process.wait()
+    assert process.wait() == 1
+
+
+def test_a_closed_stderr_costs_words_only(bundle_path, tmp_path):
+    """`2>&-`, or a service manager; no file may get its number, and a library's words with it."""
+    (tmp_path / "in.csv").write_text("unique_id,ds,y\na,2024-01-01,1\na,2024-01-02,1\n")
+    command = f"{sys.executable} -m foretell.cli.main forecast in.csv --horizon 3 --freq D"
+    line = f"{command} --model {shlex.quote(str(bundle_path))} --output out.csv 2>&-"
+    assert subprocess.run(line, shell=True, cwd=tmp_path, check=False).returncode == 0
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 4
 
 
 @pytest.mark.parametrize(

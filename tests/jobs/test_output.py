@@ -1,13 +1,21 @@
 """A file that looks complete must be complete: others read it without asking."""
 
+import io
 import os
+import sys
 from itertools import pairwise
 
 import pandas as pd
 import pytest
 
 from foretell.data.errors import ForetellError, OptionError
-from foretell.jobs.output import check_outputs, replacing, table_format, write_table
+from foretell.jobs.output import (
+    check_outputs,
+    replacing,
+    table_format,
+    write_stdout,
+    write_table,
+)
 
 TABLE = pd.DataFrame({"unique_id": ["007", "a"], "forecast": [0.1 + 0.2, 1e-12]})
 
@@ -133,3 +141,22 @@ def test_one_file_can_not_be_two_outputs(tmp_path):
     again = tmp_path / "there" / ".." / "out.png"
     with pytest.raises(ForetellError, match=r"out\.png and .*out\.png are the same file"):
         check_outputs([tmp_path / "out.png", again], overwrite=True)
+
+
+def test_an_unbuffered_standard_output_gets_every_byte(monkeypatch):
+    """PYTHONUNBUFFERED: a write may take the first bytes only, as of a disk that is nearly full."""
+
+    class Slow(io.RawIOBase):
+        taken = b""
+
+        def writable(self):
+            return True
+
+        def write(self, content):
+            self.taken += bytes(content[:3])
+            return min(3, len(content))
+
+    slow = Slow()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(slow, write_through=True))
+    write_stdout(b"all of this")
+    assert slow.taken == b"all of this"
