@@ -112,11 +112,11 @@ def _preview(job: "ForecastJob", preview: "JobPreview") -> None:
         f"{chunks} by {preview.where} -> {where}"
     )
     if preview.num_done:
-        say(f"{preview.num_done:,} of them are done already.")
+        say(f"{preview.num_done:,} series are done already.")
     if preview.sorted_bytes is not None:
         say(
             "rows of one series stand apart; they would be sorted into files of "
-            f"{preview.sorted_bytes / 1e6:,.0f} MB first. A table sorted by series needs none."
+            f"{preview.sorted_bytes / 1e6:,.1f} MB first. A table sorted by series needs none."
         )
 
 
@@ -126,8 +126,10 @@ def _report(job: "ForecastJob", result: "JobResult") -> None:
     if result.summary is None:
         say(f"{job.output} is complete already: {result.num_answered:,} series; nothing was done.")
     elif result.num_answered:
-        where = f" -> {', '.join(written)}" if written else ""
-        say(f"{result.num_answered:,} series forecast by {result.where}{where}")
+        earlier = result.num_answered + result.refused.count - result.summary.num_items
+        told = f"{result.num_answered:,} series forecast by {result.where}"
+        told += f", {earlier:,} done in earlier runs" if earlier else ""
+        say(told + (f" -> {', '.join(written)}" if written else ""))
     if result.summary is not None:
         say(result.summary.text("series"))
     refused = result.refused

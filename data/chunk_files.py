@@ -109,8 +109,8 @@ def sort_rows(
         write()
     sizes = tuple(file.stat().st_size for file in files)
     tell(
-        f"sorted {source.name} into {len(files)} files of {sum(sizes) / 1e6:,.0f} MB in {folder} "
-        f"({time.monotonic() - began:.1f} s)"
+        f"sorted the rows of {source.name} into {folder} ({sum(sizes) / 1e6:,.1f} MB, "
+        f"{time.monotonic() - began:.1f} s)"
     )
     return ChunkFiles(tuple(files), sizes)
 

@@ -43,7 +43,7 @@ def open_source(
         with opened(path, kind) as file:
             spool(file.read, copy)
         plain = copy.absolute()
-        tell(f"copied {name} to {copy} ({copy.stat().st_size / 1e6:,.0f} MB)")
+        tell(f"copied {name} to {copy} ({copy.stat().st_size / 1e6:,.1f} MB)")
     with plain.open("rb") as file:
         layout = read_layout(file.read(HEAD_BYTES), name, csv, columns)
     return CsvSource(name, plain, layout, tuple(one for one in layout.names if one in wanted))

@@ -43,7 +43,8 @@ _OPTIONS = {name: f"--{name.replace('_', '-')}" for name in _ALIKE} | {
     "max_message_bytes": "--max-message-mib",
     "max_queue_bytes": "--max-queue-mib",
 }
-# Fields of a run or a job that no option is named after, and flags that say no where their field says yes.
+# Fields of a run or a job that no option is named after, and flags that say no where their field
+# says yes.
 _FIELDS = {
     "frequency": "--freq",
     "quantile_levels": "--quantiles",

@@ -1,6 +1,7 @@
 """`foretell forecast`: the contract of HD07, isolation (HD03), devices and damaged bundles."""
 
 import os
+import re
 import resource
 import shutil
 import signal
@@ -10,8 +11,8 @@ import sys
 import pandas as pd
 import pytest
 
-from foretell.data.errors import DeviceError
-from foretell.runtime import load
+from foretell.data.errors import DeviceError, ForetellError
+from foretell.runtime import Forecaster, load
 
 HEADER = "unique_id,ds,y\n"
 DAYS = [str(day.date()) for day in pd.date_range("2024-01-01", periods=30)]
@@ -318,6 +319,25 @@ def test_the_same_command_again_and_again(forecast, tmp_path):
     chunks = forecast(MIXED, "--resume", "--chunk-rows", 5, "--horizon", 4)
     assert "--chunk-rows: 131072 then, 5 now." in chunks.err
     assert "--horizon: 3 then, 4 now." in chunks.err
+
+
+def test_what_earlier_runs_have_done_is_told(forecast, monkeypatch):
+    """Else a count of all series stands beside the rate and the time of some."""
+    forecast_rows, calls = Forecaster.forecast_rows, []
+
+    def fail_once(*arguments, **options):
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise ForetellError("gone")
+        return forecast_rows(*arguments, **options)
+
+    monkeypatch.setattr(Forecaster, "forecast_rows", fail_once)
+    ended = forecast(GOOD, "--chunk-rows", 1)
+    kept = int(re.search(r"(\d) series done and kept", ended.err)[1])
+    looked = forecast(GOOD, "--chunk-rows", 1, "--resume", "--dry-run")
+    assert f"\n{kept} series are done already.\n" in looked.err
+    ended = forecast(GOOD, "--chunk-rows", 1, "--resume")
+    assert f"3 series forecast by CPUExecutionProvider, {kept} done in earlier runs" in ended.err
 
 
 def test_requests_are_counted_to_servers_alone(forecast):

@@ -294,7 +294,7 @@ def test_rows_of_many_sorted_files_come_in_order_of_the_input(
         for _, series in table.groupby("unique_id"):
             assert series.index.is_monotonic_increasing
     assert "don't follow each other" in told[0]
-    assert f"{plan.partition_bytes / 1e6:,.0f} MB" in told[1]
+    assert f"{plan.partition_bytes / 1e6:,.1f} MB" in told[1]
 
 
 def test_row_groups_larger_than_memory_are_cut_first(tmp_path: Path) -> None:
