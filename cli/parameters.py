@@ -222,5 +222,5 @@ def _check_remote(device: str, threads: int | None, ray: "RayChoice | None") -> 
 
 def _local(model: str | None, verb: str) -> Path:
     if model is None:
-        raise OptionError(f"give --model PATH to {verb} here, or --server HOST:PORT to let it.")
+        raise OptionError(f"give --model PATH to {verb} here, or --server HOST:PORT to ask one.")
     return Path(model)
