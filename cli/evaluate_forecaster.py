@@ -115,6 +115,11 @@ def forecaster(
     typer.echo(evaluation_json(found) if as_json == _STDOUT else score_table(found))
     for target in targets:
         say(f"-> {target}")
+    if found.num_windows < windows:
+        say(
+            f"--windows is {windows:,}, but no series is long enough for more than "
+            f"{counted(found.num_windows, 'window')}."
+        )
     for warning in found.warnings:
         say(f"warning: {warning}")
     if found.refusals:

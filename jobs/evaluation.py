@@ -251,9 +251,8 @@ def measure(
         first=_text(backtest, backtest.stamps.min()),
         last=_text(backtest, backtest.stamps.max()),
         refusals=tuple(refusal for _, refusal in sorted(refusals.items())),
-        warnings=_seen_in_training(
-            backtest.forecaster.manifest, panel, horizon * backtest.num_windows
-        ),
+        # Windows that nothing stands in are the earliest ones.
+        warnings=_seen_in_training(backtest.forecaster.manifest, panel, horizon * len(every)),
     )
 
 

@@ -48,6 +48,13 @@ def test_table_numbers_and_page_tell_the_same(evaluate, tmp_path):
     assert math.fsum(own) / 3 == pytest.approx(found["scores"][0]["mase"])
 
 
+def test_fewer_windows_than_asked_for_are_told(evaluate):
+    """Whoever compares two tables has to know that they were measured alike."""
+    told = "--windows is 1,000, but no series is long enough for more than 9 windows."
+    assert told in evaluate("--windows", 1000, "--baselines", "Theta").err.splitlines()
+    assert "--windows is" not in evaluate("--windows", 9, "--baselines", "Theta").err
+
+
 def test_json_on_standard_output_stands_alone(evaluate):
     ended = evaluate("--json", "-", "--baselines", "Theta,SeasonalNaive")
     found = json.loads(ended.out)

@@ -187,6 +187,14 @@ def test_steps_that_the_model_was_trained_on_are_warned_of(stand_in, record, war
         assert "are not all new to it" in found.warnings[0]
 
 
+def test_windows_that_nothing_stands_in_are_no_steps_that_the_model_has_seen(stand_in):
+    """A hundred windows of 5 steps are asked for, but the longer series has 40."""
+    model = stand_in()
+    model.manifest.training = {"last_stamp": "2024-06-30", "holdout": 35}
+    found = run(TABLE, model, num_windows=100)
+    assert (found.num_windows, found.warnings) == (7, ())
+
+
 def test_a_gap_in_the_known_future_of_a_window_is_told_of_this_table(stand_in):
     """There is no future table here: the cure is a row in the table that is evaluated."""
     table = TABLE.assign(promo=1.0)
