@@ -124,6 +124,11 @@ def _check_reach(address: str) -> None:
 
 def _unreached(address: str, error: Exception) -> str:
     reason = str(error).strip().splitlines() or [type(error).__name__]
+    if address == "auto" and isinstance(error, ConnectionError):
+        return (
+            "this machine belongs to no Ray cluster that runs; give the HOST:PORT of a cluster's "
+            "head, or no address to use this machine alone."
+        )
     return (
         f"there is no Ray cluster at {address} ({reason[0]}); give the HOST:PORT of its head, or "
         "auto on a machine that belongs to it, or no address to use this machine alone."

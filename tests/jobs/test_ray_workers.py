@@ -129,6 +129,22 @@ def test_workers_that_do_not_fit_are_refused(address):
             pass
 
 
+def test_where_there_is_no_cluster_the_cure_can_be_typed(monkeypatch):
+    """Ray would have its own flags given, which no command of ours has. (It looks for clusters
+    among all processes of the machine, so the real one may find somebody's.)
+    """
+
+    def nothing_found(**_):
+        raise ConnectionError("Could not find any; specify one by `--address` or `RAY_ADDRESS`.")
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", nothing_found)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    told = "^this machine belongs to no Ray cluster that runs; give the HOST:PORT"
+    with pytest.raises(OptionError, match=told), ray_cluster(RayWorkers(address="auto")):
+        pass
+
+
 class Stopped(Exception):
     pass
 
