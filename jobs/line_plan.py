@@ -51,22 +51,10 @@ class LinePlan:
             TextError: The file can't be read, or was changed since the plan was made.
         """
         chunk, path = self.chunks[number], Path(self.text.path)
-        self._check(path)
+        self.text.check()
         lines = lines_at(path, chunk.start, chunk.size, first=chunk.first)
-        self._check(path)
+        self.text.check()
         return lines
-
-    def _check(self, path: Path) -> None:
-        """Compare size and time: other machines have other numbers for the same file."""
-        try:
-            found = path.stat()
-        except OSError as error:
-            raise TextError(f"{path} can't be read ({error.strerror}).") from error
-        if (found.st_size, found.st_mtime_ns) != self.text.state[2:]:
-            raise TextError(
-                f"{path} was changed while it was read, and its lines belong together. Start anew "
-                "once it stays as it is."
-            )
 
 
 def plan_lines(text: TextFile, work: Path, *, most_lines: int, after: int = 0) -> LinePlan:

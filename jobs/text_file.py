@@ -4,13 +4,14 @@ import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from foretell.data.errors import TextError
 from foretell.data.lines import Line, arriving_lines, arriving_records
 from foretell.jobs.sealed import FINGERPRINT
 
-State = tuple[int, int, int, int]
+State = tuple[int, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,8 @@ class TextFile:
         path: Of the file.
         num_lines: How many it has, text or not.
         fingerprint: Of its bytes, packed or not.
-        state: Where it lay, its size and when it was written: while these stay, so do the bytes.
+        state: Where it lay, its size, when it was written and when its entry was changed: while
+            these stay, so do the bytes.
     """
 
     path: str
@@ -43,6 +45,18 @@ class TextFile:
             state = self._still(state)
             yield from lines
         if _named(digest) != self.fingerprint:
+            raise self._changed()
+
+    def check(self) -> None:
+        """Make sure that the file holds what it held; a copy, as other machines may see, will do.
+
+        Raises:
+            TextError: It has changed, or can't be read.
+        """
+        now = _look(self.path)
+        if now != self.state and (
+            now[2] != self.state[2] or _fingerprint_at(self.path, now) != self.fingerprint
+        ):
             raise self._changed()
 
     def _still(self, state: State) -> State:
@@ -91,7 +105,13 @@ def _look(path: str) -> State:
 
 def _state(path: str) -> State:
     found = os.stat(path)
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+@lru_cache(maxsize=16)
+def _fingerprint_at(path: str, state: State) -> str:
+    """Read a file in a state: once, not for every chunk."""
+    return look_at_text(path).fingerprint
 
 
 def _named(digest: Any) -> str:

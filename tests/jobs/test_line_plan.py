@@ -3,6 +3,7 @@
 import gzip
 import os
 import pickle
+import shutil
 from itertools import chain
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from foretell.data.errors import TextError
 from foretell.data.lines import arriving_lines
-from foretell.jobs import line_plan
+from foretell.jobs import line_plan, text_file
 from foretell.jobs.line_plan import plan_lines
 from foretell.jobs.text_file import look_at_text
 
@@ -56,7 +57,7 @@ def test_long_lines_make_short_chunks(tmp_path, monkeypatch):
     assert read_all(plan) == every_line(path)
 
 
-@pytest.mark.parametrize("change", ["other", "longer", "gone"])
+@pytest.mark.parametrize("change", ["other", "other, as old", "longer", "gone"])
 def test_a_file_that_changes_is_never_mixed(tmp_path, change):
     path = tmp_path / "in.txt"
     path.write_text("one\ntwo\nthree\n")
@@ -64,6 +65,11 @@ def test_a_file_that_changes_is_never_mixed(tmp_path, change):
     if change == "other":
         path.write_text("eins\nzwei\n23\n"[:14])
         os.utime(path, ns=(1, 1))
+    elif change == "other, as old":  # as `cp -p` and `rsync -t` do
+        other, was = tmp_path / "other", path.stat()
+        other.write_text("eins\nzwei\n23\n"[:14].ljust(was.st_size))
+        os.utime(other, ns=(was.st_atime_ns, was.st_mtime_ns))
+        other.replace(path)
     elif change == "longer":
         with path.open("a") as file:
             file.write("four\n")
@@ -71,6 +77,20 @@ def test_a_file_that_changes_is_never_mixed(tmp_path, change):
         path.unlink()
     with pytest.raises(TextError, match=r"was changed while it was read|can't be read"):
         plan.read(1)
+
+
+def test_a_copy_is_the_same_file_and_read_once_to_tell(tmp_path, monkeypatch):
+    """Machines of a cluster may see copies."""
+    path = tmp_path / "in.txt"
+    path.write_text("one\ntwo\nthree\n")
+    plan = plan_lines(look_at_text(str(path)), tmp_path, most_lines=1)
+    shutil.copy(path, tmp_path / "copy")
+    (tmp_path / "copy").replace(path)
+    looked = []
+    look = text_file.look_at_text
+    monkeypatch.setattr(text_file, "look_at_text", lambda path: looked.append(path) or look(path))
+    assert [line.text for line in read_all(plan)] == ["one", "two", "three"]
+    assert looked == [str(path)]
 
 
 def test_a_damaged_packed_file_is_told(tmp_path):
