@@ -1,5 +1,6 @@
 """Parquet files and folders: they keep their types, and nothing but their columns is used."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -9,6 +10,8 @@ import pyarrow.parquet as pq
 
 from foretell.data.errors import TableError
 from foretell.data.zones import check_zone
+
+_MOST_NAMED = 10  # columns of files
 
 
 def read_parquet(path: Path) -> pd.DataFrame:
@@ -48,17 +51,26 @@ def _is_hidden(name: str) -> bool:
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
-def open_dataset(files: list[Path], path: Path, schema: pa.Schema | None = None) -> pads.Dataset:
+def open_dataset(
+    files: list[Path],
+    path: Path,
+    schema: pa.Schema | None = None,
+    *,
+    wanted: Sequence[str] | None = None,
+) -> pads.Dataset:
     """Open Parquet files as one table; folders named key=value become text columns.
 
     Args:
         files: The files.
         path: The one file, or the folder that holds them all.
         schema: Of the whole table; None takes that of the first file.
+        wanted: Columns that will be read; None is all of them.
 
     Raises:
-        TableError: Columns have the same name.
+        TableError: Columns have the same name, or other types in other files.
     """
+    if schema is None:
+        _refuse_other_types(files, wanted)
     base = path if path.is_dir() else path.parent
     folders = set()
     if path.is_dir():
@@ -79,6 +91,43 @@ def open_dataset(files: list[Path], path: Path, schema: pa.Schema | None = None)
         for file in files:
             _refuse_twice(pq.read_schema(file).names, file)
         raise
+
+
+def _refuse_other_types(files: list[Path], wanted: Sequence[str] | None) -> None:
+    """Refuse columns that would be read as what they are not: the id "007" as 7, 3 as a date."""
+    first: dict[str, tuple[pa.DataType, Path]] = {}
+    problems = []
+    for file in files if len(files) > 1 else []:
+        try:
+            columns = pq.read_schema(file)
+        except (pa.ArrowException, OSError):  # whoever reads the rows tells it
+            continue
+        for column in columns:
+            is_wanted = wanted is None or column.name in wanted
+            if not is_wanted or pa.types.is_null(column.type):
+                continue
+            was, before = first.setdefault(column.name, (column.type, file))
+            if _kind(was) != _kind(column.type):
+                problems.append(
+                    f"{file} has {column.name!r} as {column.type}, {before} as {was}; write all "
+                    "files with one type."
+                )
+    if problems:
+        raise TableError(problems[:_MOST_NAMED])
+
+
+def _kind(of: pa.DataType) -> object:
+    """What types have in common whose values are the same in both."""
+    types = pa.types
+    if types.is_dictionary(of):
+        return _kind(of.value_type)
+    if types.is_integer(of) or types.is_floating(of) or types.is_decimal(of):
+        return "number"
+    if types.is_string(of) or types.is_large_string(of) or types.is_string_view(of):
+        return "text"
+    if types.is_timestamp(of):
+        return "time" if of.tz is None else "time of a zone"
+    return "time" if types.is_date(of) else of
 
 
 def _refuse_twice(names: list[str], path: Path) -> None:

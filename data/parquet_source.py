@@ -48,7 +48,7 @@ class ParquetSource:
         """
         name, path = str(path), path.absolute()  # other processes may stand elsewhere
         files = find_parquet(path)
-        schema = open_dataset(files, path).schema
+        schema = open_dataset(files, path, wanted=wanted).schema
         check_zones(schema, name)
         only = tuple(name for name in schema.names if name in wanted)
         return cls(name, path, tuple(files), schema, only)

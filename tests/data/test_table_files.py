@@ -246,6 +246,32 @@ def test_an_input_that_changes_is_refused_and_never_other_numbers(
         plan.read(1)
 
 
+@pytest.mark.parametrize(
+    ("ids", "stamps", "told"),
+    [
+        (["007"], [3], "1.parquet has 'unique_id' as .*string"),
+        ([7], [pd.Timestamp("2024-01-01")], "1.parquet has 'ds' as timestamp"),
+    ],
+)
+def test_files_of_other_types_are_no_one_table(
+    tmp_path: Path, ids: list[object], stamps: list[object], told: str
+) -> None:
+    """Arrow would read all as the first file: 007 as 7, and another series' rows with it."""
+    path = tmp_path / "folder"
+    path.mkdir()
+    first = pd.DataFrame({"unique_id": [7], "ds": [2], "y": [1.0]})
+    first.to_parquet(path / "0.parquet")
+    first.assign(y=[1]).astype({"unique_id": "int32"}).to_parquet(path / "0a.parquet")
+    assert len(read_table(path)) == 2  # numbers are numbers
+    first.assign(z=["x"]).to_parquet(path / "0b.parquet")
+    first.assign(z=[1]).to_parquet(path / "0c.parquet")
+    plan_of(path, tmp_path / "work")  # nobody reads z
+    pd.DataFrame({"unique_id": ids, "ds": stamps, "y": [1.0]}).to_parquet(path / "1.parquet")
+    for read in (read_table, lambda path: plan_of(path, tmp_path / "work")):
+        with pytest.raises(TableError, match=told):
+            read(path)
+
+
 def test_a_copy_with_another_time_of_change_is_the_same_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
