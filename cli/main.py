@@ -143,13 +143,14 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def main() -> None:
-    """Run the command line of this process; SIGTERM ends it as Ctrl-C does."""
+    """Run the command line of this process; SIGTERM and SIGHUP end it as Ctrl-C does."""
     # Read when gRPC is imported. Below errors it writes lines of its own about every failed
     # handshake, between a server's JSON and above a client's message.
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     _occupy_closed_streams()
-    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):  # nohup ignores the latter, and so do we
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
     sys.exit(run(sys.argv[1:]))
 
 

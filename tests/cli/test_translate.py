@@ -21,7 +21,7 @@ CASES = Path(__file__).parents[1] / "cases"
 WORDS = "twenty one\nthree hundred and five\nsixty four\n"
 LONG = "one " * 2000
 FORETELL = [sys.executable, "-m", "foretell.cli.main"]
-STOPS = [signal.SIGINT, signal.SIGTERM]
+STOPS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 
 
 @pytest.fixture
