@@ -115,6 +115,14 @@ def forecaster(
     typer.echo(evaluation_json(found) if as_json == _STDOUT else score_table(found))
     for target in targets:
         say(f"-> {target}")
+    _warn(found, windows)
+    if found.refusals:
+        say_refused(found.refusals, found.num_total)
+        raise typer.Exit(_SOME_REFUSED)
+
+
+def _warn(found: "Evaluation", windows: int) -> None:
+    """Tell what the numbers don't."""
     if found.num_windows < windows:
         say(
             f"--windows is {windows:,}, but no series is long enough for more than "
@@ -122,9 +130,6 @@ def forecaster(
         )
     for warning in found.warnings:
         say(f"warning: {warning}")
-    if found.refusals:
-        say_refused(found.refusals, found.num_total)
-        raise typer.Exit(_SOME_REFUSED)
 
 
 def score_table(found: "Evaluation") -> str:
