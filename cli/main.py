@@ -31,6 +31,7 @@ from foretell.cli import (
     verify,
 )
 from foretell.cli.messages import say, say_error
+from foretell.cli.nudges import nudge_waits
 from foretell.cli.ray_options import with_address
 from foretell.data.errors import ForetellError, OptionError, TableWarning
 from foretell.jobs.option_names import problem_as_options
@@ -151,6 +152,7 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):  # nohup ignores the latter, and so do we
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, signal.default_int_handler)
+    nudge_waits()
     sys.exit(run(sys.argv[1:]))
 
 
