@@ -19,9 +19,12 @@ from hypothesis import HealthCheck, settings
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # As foretell.runtime does; some tests import onnxruntime before it.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
-# A shell's background jobs ignore it, and so would every command that a test starts and interrupts.
+# A shell's background jobs ignore the one, and what `nohup` runs the other; so would every command
+# that a test starts and interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # A property holds or not; how long an example takes on a busy machine says nothing.
 # In CI the examples are the same each time; at a desk new ones are tried.
