@@ -21,7 +21,8 @@ _ALIKE = (
     *("tls_cert", "tls_key", "tls_client_ca", "health_needs_token", "max_series", "max_steps"),
     *("max_horizon", "max_sentences", "max_characters", "max_beam_size", "listen", "metrics"),
     *("trace_endpoint", "model_control", "poll_s", "pin", "workers", "instances", "max_queue"),
-    *("max_batch_s", "max_connection_age_s", "drain_delay_s", "grace_s", "metrics_open"),
+    *("max_batch_s", "max_connection_age_s", "max_hang_s", "drain_delay_s", "grace_s"),
+    "metrics_open",
     *("compressed_requests", "log_format", "log_calls", "groups", "until"),
     # models and their training
     *("vocab_size", "d_model", "d_ff", "norm", "activation", "cell", "dropout", "positions"),

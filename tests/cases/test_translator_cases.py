@@ -108,7 +108,7 @@ class TestNeighbours:
         self, translator: Translator, options: TranslateOptions
     ) -> None:
         """HC06: the same answer in a container of one core."""
-        path = translator.__reduce__()[1][0]
+        path = translator.__reduce__()[1][0].path
         other = load_translator(path, device="cpu", threads=1)
         found = other.translate(self.SENTENCES, options)
         assert [numbers(one) for one in found] == self.expected(translator, options)
