@@ -9,6 +9,7 @@ import pytest
 
 from foretell.client import AsyncClient, Client, Credentials, RemoteError
 from foretell.data.errors import OptionError
+from foretell.data.translation import TranslateOptions
 from foretell.jobs.doors import remote_door
 from foretell.jobs.translator_doors import remote_translator
 from foretell.server.background import serve_in_background
@@ -182,7 +183,7 @@ def test_commands_take_the_environments_credentials(secured, token_file, monkeyp
         with remote_door(address, model="demand") as door:
             assert door.where.startswith("demand version 1")
         with remote_translator(address, model="ende") as door:
-            assert len(door.translate(["one"])) == 1
+            assert len(door.translate(["one"], TranslateOptions())) == 1
         monkeypatch.delenv("FORETELL_TOKEN")
         with pytest.raises(RemoteError, match="UNAUTHENTICATED"), remote_door(address):
             pass
