@@ -29,11 +29,11 @@ class JobFolder:
         """Make the folder if there is none, and keep all others out.
 
         Raises:
-            ForetellError: Another process works in it.
+            ForetellError: Another process works in it, or something else stands in its place.
         """
         while self._lock is None:
             with suppress(FileNotFoundError):  # just now somebody removed it
-                self.path.mkdir(exist_ok=True)
+                self._make()
                 self._lock = self._locked()
 
     def check_lock(self) -> None:
@@ -66,6 +66,16 @@ class JobFolder:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+    def _make(self) -> None:
+        try:
+            self.path.mkdir()
+        except FileExistsError:  # maybe it is gone by now, as another job has just ended
+            if os.path.lexists(self.path) and not self.path.is_dir():
+                raise ForetellError(
+                    f"{self.path} is in the way: a job that writes {self._output} keeps there what "
+                    "it has done; move it away."
+                ) from None
 
     def _locked(self) -> int | None:
         """Lock it; None where it was removed meanwhile, and another one may stand there."""

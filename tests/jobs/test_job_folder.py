@@ -4,10 +4,12 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
 from foretell.data.errors import ForetellError
+from foretell.jobs.job_folder import JobFolder
 from foretell.jobs.journal import Journal
 
 
@@ -70,3 +72,28 @@ def test_of_many_that_begin_at_once_one_works_at_a_time(tmp_path):
     for thread in threads:
         thread.join()
     assert errors == []
+
+
+def test_what_stands_in_the_folders_place_is_told(tmp_path):
+    (tmp_path / ".out.csv.foretell-job").write_text("mine")
+    folder = JobFolder(tmp_path / "out.csv")
+    with pytest.raises(ForetellError, match="foretell-job is in the way.*move it away"):
+        folder.lock()
+    assert (tmp_path / ".out.csv.foretell-job").read_text() == "mine"
+
+
+def test_a_folder_that_is_removed_just_then_is_made_again(tmp_path, monkeypatch):
+    """Its name is there when it is to be made, and gone a moment later."""
+    folder = JobFolder(tmp_path / "out.csv")
+    mkdir, tries = Path.mkdir, []
+
+    def late(path, *arguments, **options):
+        tries.append(path)
+        if len(tries) == 1:
+            raise FileExistsError
+        mkdir(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "mkdir", late)
+    folder.lock()
+    assert len(tries) == 2
+    folder.remove()
