@@ -77,7 +77,7 @@ def test_of_many_that_begin_at_once_one_works_at_a_time(tmp_path):
 def test_what_stands_in_the_folders_place_is_told(tmp_path):
     (tmp_path / ".out.csv.foretell-job").write_text("mine")
     folder = JobFolder(tmp_path / "out.csv")
-    with pytest.raises(ForetellError, match="foretell-job is in the way.*move it away"):
+    with pytest.raises(ForetellError, match=r"foretell-job is in the way.*move it away"):
         folder.lock()
     assert (tmp_path / ".out.csv.foretell-job").read_text() == "mine"
 
