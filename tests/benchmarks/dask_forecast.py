@@ -12,9 +12,9 @@ from pathlib import Path
 
 import dask
 import dask.dataframe as dd
-import numpy as np
 import pandas as pd
 from dask.base import tokenize
+from random_walks import random_walks
 
 from foretell.data.errors import RefusedSeriesError
 from foretell.runtime import Forecaster, Translator, load_forecaster, load_translator
@@ -34,15 +34,6 @@ def translate(lines: pd.Series, model: Translator) -> pd.Series:
     """Translate the lines of a partition."""
     texts = [found.text for found in model.translate(lines.tolist())]
     return pd.Series(texts, lines.index, dtype="str")
-
-
-def generated(num_series: int) -> pd.DataFrame:
-    """Random walks, a row a step."""
-    rng = np.random.default_rng(5)
-    ids = np.repeat([f"s{number:06}" for number in range(num_series)], STEPS)
-    days = np.tile(pd.date_range("2024-01-01", periods=STEPS), num_series)
-    walks = rng.normal(size=(num_series, STEPS)).cumsum(axis=1).ravel()
-    return pd.DataFrame({"unique_id": ids, "ds": days, "y": walks})
 
 
 def timed(work):
@@ -65,7 +56,7 @@ def main() -> None:
     model = load_forecaster(given.forecaster, threads=1)
     again = load_forecaster(given.forecaster, threads=1)
     assert tokenize(model) == tokenize(again), "Dask would compute the same thing twice"
-    table = generated(given.series)
+    table = random_walks(given.series, STEPS)
     here, here_s = timed(lambda: model.forecast(table, HORIZON, allow_other_frequency=True))
     # By a sorted index no partition ends within a series.
     frame = dd.from_pandas(table.set_index("unique_id"), npartitions=PARTITIONS)

@@ -11,11 +11,11 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
+from random_walks import random_walks
 
 from foretell.data.errors import RefusedSeriesError
 from foretell.runtime import load_forecaster, load_translator
@@ -61,15 +61,6 @@ def translate_in_spark(texts: DataFrame, path: Path) -> DataFrame:
     return texts.withColumn("translation", translate("text"))
 
 
-def generated(num_series: int) -> pd.DataFrame:
-    """Random walks, a row a step."""
-    rng = np.random.default_rng(5)
-    ids = np.repeat([f"s{number:06}" for number in range(num_series)], STEPS)
-    days = np.tile(pd.date_range("2024-01-01", periods=STEPS), num_series)
-    walks = rng.normal(size=(num_series, STEPS)).cumsum(axis=1).ravel()
-    return pd.DataFrame({"unique_id": ids, "ds": days, "y": walks})
-
-
 def timed(work):
     """Do it twice; its answer, and the seconds of the second time, when all is warm."""
     work()
@@ -97,7 +88,7 @@ def main() -> None:
     )
     spark.sparkContext.setLogLevel("ERROR")
 
-    table = generated(given.series)
+    table = random_walks(given.series, STEPS)
     frame = spark.createDataFrame(table).withColumn("ds", f.col("ds").cast("timestamp_ntz"))
     frame = frame.repartition(GROUPS).cache()
     there, spark_s = timed(lambda: forecast_in_spark(spark, frame, given.forecaster).toPandas())

@@ -18,7 +18,7 @@ import os
 import random
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
@@ -44,45 +44,31 @@ HERE = Path(__file__).resolve()
 DATA = HERE.parents[3] / "shared" / "data" / "translate" / "multi30k"
 RUNS = HERE.parents[2] / "build" / "benchmarks" / "multi30k"
 
+TRANSFORMER = TransformerConfig(vocab_size=6000, d_model=256, d_ff=512, num_heads=4, dropout=0.3)
+TRAINING = TranslatorTraining(
+    steps=9_000,
+    batch_tokens=1500,
+    warmup_steps=800,
+    learning_rate=1e-3,
+    precision="bf16",
+    validate_every=1000,
+)
 MODELS: dict[str, tuple[TranslatorConfig, TranslatorTraining]] = {
-    "transformer": (
-        TransformerConfig(vocab_size=6000, d_model=256, d_ff=512, num_heads=4, dropout=0.3),
-        TranslatorTraining(
-            steps=13_000,
-            batch_tokens=1500,
-            subword_dropout=0.03,
-            warmup_steps=800,
-            learning_rate=1e-3,
-            precision="bf16",
-            validate_every=1000,
-        ),
-    ),
+    "transformer": (TRANSFORMER, replace(TRAINING, steps=13_000, subword_dropout=0.03)),
     # The schedule of "transformer" ends before the model has learned all it can: once more, from
     # its weights.
     "transformer_again": (
-        TransformerConfig(vocab_size=6000, d_model=256, d_ff=512, num_heads=4, dropout=0.3),
-        TranslatorTraining(
+        TRANSFORMER,
+        replace(
+            TRAINING,
             steps=10_000,
-            batch_tokens=1500,
             subword_dropout=0.05,
             warmup_steps=500,
             learning_rate=7e-4,
-            precision="bf16",
-            validate_every=1000,
             seed=1,
         ),
     ),
-    "recurrent": (
-        RecurrentConfig(vocab_size=6000, d_model=384, dropout=0.3),
-        TranslatorTraining(
-            steps=9_000,
-            batch_tokens=1500,
-            warmup_steps=800,
-            learning_rate=1e-3,
-            precision="bf16",
-            validate_every=1000,
-        ),
-    ),
+    "recurrent": (RecurrentConfig(vocab_size=6000, d_model=384, dropout=0.3), TRAINING),
 }
 STARTS = {"transformer_again": "transformer"}
 SEARCHES = (TranslateOptions(beam_size=1), TranslateOptions(beam_size=5))
