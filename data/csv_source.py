@@ -11,7 +11,7 @@ import pyarrow as pa
 from foretell.data.blocks import Block, Span
 from foretell.data.csv_blocks import read_blocks
 from foretell.data.csv_files import CsvLayout
-from foretell.data.seen_files import Digest, SeenFile, state_of
+from foretell.data.seen_files import Digest, FileState, SeenFile
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class CsvSource:
             TableError: Rows are broken, or the file changes meanwhile.
         """
         with self.path.open("rb") as file:
-            state = state_of(os.fstat(file.fileno()))
+            state = FileState.of(os.fstat(file.fileno()))
             digest = Digest(file.read)
             left = self.layout.start
             while left and (skipped := digest.read(left)):

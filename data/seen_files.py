@@ -7,12 +7,34 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from foretell.data.errors import TableError
 
-_READ_BYTES = 1 << 20
 
-State = tuple[int, int, int, int]
+class FileState(NamedTuple):
+    """What tells without reading a file that nothing has happened to it.
+
+    The times and the number see what puts size and time back, as `cp -p` and `rsync -t` do.
+
+    Attributes:
+        device: Where it lies.
+        inode: Its number there.
+        size: Of it, in bytes.
+        written_ns: When it was written.
+        changed_ns: When its entry was changed.
+    """
+
+    device: int
+    inode: int
+    size: int
+    written_ns: int
+    changed_ns: int
+
+    @classmethod
+    def of(cls, found: os.stat_result) -> "FileState":
+        """Pick it from what the system tells."""
+        return cls(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,18 +43,18 @@ class SeenFile:
 
     Attributes:
         path: Of the file.
-        state: What tells without reading it that nothing has happened to it; see `state_of`.
+        state: Of it.
         sha256: Of its bytes.
     """
 
     path: Path
-    state: State
+    state: FileState
     sha256: str
 
     @classmethod
     def hashed(cls, path: Path) -> "SeenFile":
         """Look at a file, reading all of it."""
-        state = state_of(os.stat(path))
+        state = FileState.of(os.stat(path))
         return cls(path, state, _sha256(path))
 
     def check(self) -> None:
@@ -45,10 +67,10 @@ class SeenFile:
             TableError: It has changed, or is gone.
         """
         try:
-            state = state_of(os.stat(self.path))
+            state = FileState.of(os.stat(self.path))
             if state == self.state:
                 return
-            is_same = state[0] == self.state[0] and _sha256_at(self.path, state) == self.sha256
+            is_same = state.size == self.state.size and _sha256_at(self.path, state) == self.sha256
         except FileNotFoundError as error:
             raise TableError(
                 f"{self.path} was there when the job began, and is gone; put it back, or start the "
@@ -85,28 +107,17 @@ class Digest:
         return self._hash.hexdigest()
 
 
-def state_of(found: os.stat_result) -> State:
-    """Tell a file's size, time of change, time of the entry's change, and number.
-
-    The last two see what puts size and time back, as `cp -p` and `rsync -t` do.
-    """
-    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
-
-
 def digest_of(texts: Iterable[str]) -> str:
     """SHA-256 over several texts, which can't run into each other."""
     return hashlib.sha256(json.dumps(list(texts)).encode()).hexdigest()
 
 
 @lru_cache(maxsize=4096)
-def _sha256_at(path: Path, state: State) -> str:
+def _sha256_at(path: Path, state: FileState) -> str:
     """SHA-256 of a file in a state: read once, not for every chunk."""
     return _sha256(path)
 
 
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
-        digest = Digest(file.read)
-        while digest.read(_READ_BYTES):
-            pass
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

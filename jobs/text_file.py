@@ -9,9 +9,8 @@ from typing import Any
 
 from foretell.data.errors import TextError
 from foretell.data.lines import Line, arriving_lines, arriving_records
+from foretell.data.seen_files import FileState
 from foretell.jobs.sealed import FINGERPRINT
-
-State = tuple[int, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +21,13 @@ class TextFile:
         path: Of the file.
         num_lines: How many it has, text or not.
         fingerprint: Of its bytes, packed or not.
-        state: Where it lay, its size, when it was written and when its entry was changed: while
-            these stay, so do the bytes.
+        state: Of it: while this stays, so do the bytes.
     """
 
     path: str
     num_lines: int
     fingerprint: str
-    state: State
+    state: FileState
 
     def lines(self) -> Iterator[Line]:
         """Read the lines.
@@ -55,18 +53,19 @@ class TextFile:
         """
         now = _look(self.path)
         if now != self.state and (
-            now[2] != self.state[2] or _fingerprint_at(self.path, now) != self.fingerprint
+            now.size != self.state.size or _fingerprint_at(self.path, now) != self.fingerprint
         ):
             raise self._changed()
 
-    def _still(self, state: State) -> State:
+    def _still(self, state: FileState) -> FileState:
         try:
-            now = _state(self.path)
+            now = FileState.of(os.stat(self.path))
         except OSError:
             return state  # it was removed; what was opened stays
-        return state if now[:2] != state[:2] else self._checked(state, now)
+        was_replaced = (now.device, now.inode) != (state.device, state.inode)
+        return state if was_replaced else self._checked(state, now)
 
-    def _checked(self, state: State, now: State) -> State:
+    def _checked(self, state: FileState, now: FileState) -> FileState:
         """Return the state in which it is now, if its bytes are the same all the same."""
         if now != state and look_at_text(self.path).fingerprint != self.fingerprint:
             raise self._changed()
@@ -96,20 +95,15 @@ def look_at_text(path: str) -> TextFile:
     return TextFile(path, num_lines, _named(digest), state)
 
 
-def _look(path: str) -> State:
+def _look(path: str) -> FileState:
     try:
-        return _state(path)
+        return FileState.of(os.stat(path))
     except OSError as error:
         raise TextError(f"{path} can't be read ({error.strerror}).") from error
 
 
-def _state(path: str) -> State:
-    found = os.stat(path)
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-
-
 @lru_cache(maxsize=16)
-def _fingerprint_at(path: str, state: State) -> str:
+def _fingerprint_at(path: str, state: FileState) -> str:
     """Read a file in a state: once, not for every chunk."""
     return look_at_text(path).fingerprint
 
