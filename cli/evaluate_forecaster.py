@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foretell.cli import parameters
-from foretell.cli.messages import at_times, counted, say, say_refused
+from foretell.cli.messages import at_times, say, say_refused
 from foretell.data.options import Columns, ForecastOptions
+from foretell.jobs.amounts import counted
 
 if TYPE_CHECKING:
     from foretell.jobs.evaluation import Evaluation

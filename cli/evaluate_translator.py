@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from foretell.cli import parameters
-from foretell.cli.messages import at_times, counted, say
+from foretell.cli.messages import at_times, say
 from foretell.data.errors import OptionError, TextError
+from foretell.jobs.amounts import counted
 
 if TYPE_CHECKING:
     from foretell.jobs.translation_quality import Quality

@@ -7,9 +7,10 @@ import typer
 
 from foretell.cli import parameters
 from foretell.cli.job_progress import job_progress
-from foretell.cli.messages import counted, say, say_refused
+from foretell.cli.messages import say, say_refused
 from foretell.cli.ray_options import RayChoice, absolute
 from foretell.data.options import Columns
+from foretell.jobs.amounts import counted
 from foretell.jobs.refused_series import MOST_SHOWN
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from foretell.cli import parameters
-from foretell.cli.messages import at_times, counted, say
+from foretell.cli.messages import at_times, say
 from foretell.data.errors import OptionError
+from foretell.jobs.amounts import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

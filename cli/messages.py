@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from foretell.data.errors import Refusal
+from foretell.jobs.amounts import counted
 from foretell.jobs.option_names import as_options
 from foretell.jobs.refused_series import RefusedSeries
 from foretell.model.ranks import is_first, rank
@@ -31,11 +32,6 @@ def say_error(text: str) -> None:
     """Say what ends this process; those of a training that aren't the first tell their number."""
     of_rank = "" if is_first() else f"rank {rank()}: "
     typer.echo(f"{of_rank}error: {as_options(text)}", err=True)
-
-
-def counted(number: int, thing: str) -> str:
-    """Count things: "1 line", "1,024 lines"."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def at_times(tell: Callable[[str], None], *, at_once: bool = True) -> Callable[[str], None]:

@@ -170,13 +170,12 @@ def door(
     Raises:
         OptionError: Neither is given, or options of the one together with the other.
     """
-    from foretell.jobs.doors import IN_FLIGHT, local_door, remote_door
+    from foretell.jobs.doors import local_door, remote_door
+    from foretell.jobs.servers import IN_FLIGHT
 
+    _check_place(server, device, threads, in_flight, ray)
     if server is not None:
-        _check_remote(device, threads, ray)
         return partial(remote_door, server, model=model, in_flight=in_flight or IN_FLIGHT)
-    if in_flight is not None:
-        raise OptionError("--in-flight counts requests to a server; give it with --server.")
     path = _local(model, "forecast")
     if ray is not None:
         from foretell.jobs.ray_doors import ray_door
@@ -198,13 +197,12 @@ def translator_door(
     Raises:
         OptionError: Neither is given, or options of the one together with the other.
     """
-    from foretell.jobs.translator_doors import IN_FLIGHT, local_translator, remote_translator
+    from foretell.jobs.servers import IN_FLIGHT
+    from foretell.jobs.translator_doors import local_translator, remote_translator
 
+    _check_place(server, device, threads, in_flight, ray)
     if server is not None:
-        _check_remote(device, threads, ray)
         return partial(remote_translator, server, model=model, in_flight=in_flight or IN_FLIGHT)
-    if in_flight is not None:
-        raise OptionError("--in-flight counts requests to a server; give it with --server.")
     path = _local(model, "translate")
     if ray is not None:
         from foretell.jobs.ray_doors import ray_translator
@@ -213,7 +211,18 @@ def translator_door(
     return partial(local_translator, path, device=device, threads=threads)
 
 
-def _check_remote(device: str, threads: int | None, ray: "RayChoice | None") -> None:
+def _check_place(
+    server: str | None,
+    device: str,
+    threads: int | None,
+    in_flight: int | None,
+    ray: "RayChoice | None",
+) -> None:
+    """Refuse options of one place together with another."""
+    if server is None:
+        if in_flight is not None:
+            raise OptionError("--in-flight counts requests to a server; give it with --server.")
+        return
     if ray is not None:
         raise OptionError("--ray has its own workers; give it or --server.")
     if device != "auto" or threads is not None:

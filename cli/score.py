@@ -7,7 +7,8 @@ import typer
 
 from foretell.cli import parameters
 from foretell.cli.job_progress import job_progress
-from foretell.cli.messages import counted, say, say_refused_lines
+from foretell.cli.messages import say, say_refused_lines
+from foretell.jobs.amounts import counted
 
 EXAMPLE = "Example: foretell score --src a.en --tgt a.de --model models/ende --output scores.txt"
 _FAILED, _SOME_REFUSED = 1, 3

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from foretell.cli import parameters
-from foretell.cli.messages import counted, say
+from foretell.cli.messages import say
 from foretell.cli.training_runs import RunFolder
 from foretell.data.errors import OptionError
+from foretell.jobs.amounts import counted
 from foretell.model.ranks import world_size
 
 if TYPE_CHECKING:

@@ -7,9 +7,10 @@ import typer
 
 from foretell.cli import parameters
 from foretell.cli.job_progress import job_progress
-from foretell.cli.messages import counted, say, say_refused_lines
+from foretell.cli.messages import say, say_refused_lines
 from foretell.cli.ray_options import RayChoice, absolute
 from foretell.data.errors import OptionError
+from foretell.jobs.amounts import counted
 
 if TYPE_CHECKING:
     from foretell.jobs.translate import TranslateJob, TranslatePlan, TranslateResult

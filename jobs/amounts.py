@@ -1,7 +1,7 @@
 """Amounts as people read them."""
 
 
-def amount(number: int, unit: str) -> str:
+def counted(number: int, unit: str) -> str:
     """Count things: "1 line", "1,024 lines", "3 series".
 
     Args:

@@ -1,6 +1,5 @@
 """Who computes a job's forecasts: a model in this process, or a server."""
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -12,13 +11,11 @@ from foretell.client.models import forecaster_of
 from foretell.data.bundle import ForecasterSpec
 from foretell.data.options import Columns, ForecastOptions
 from foretell.data.panel import PanelForecast, Rows
-from foretell.jobs.journal import fingerprint
 from foretell.jobs.pool import Pool
-from foretell.jobs.servers import PATIENCE_S, JobServer, job_server
+from foretell.jobs.sealed import fingerprint, model_fingerprint
+from foretell.jobs.servers import IN_FLIGHT, PATIENCE_S, JobServer, job_server
 from foretell.runtime import load_forecaster
 from foretell.runtime.stopping import Stop
-
-IN_FLIGHT = 4  # requests to a server
 
 
 class ForecastRows(Protocol):
@@ -85,8 +82,7 @@ def local_door(model: Path, *, device: str = "auto", threads: int | None = None)
         forecast_rows=partial(forecaster.forecast_rows, stop=stop),
         where=forecaster.provider,
         spec=spec,
-        fingerprint=fingerprint(json.loads(forecaster.manifest.to_json())),
-        in_flight=2,
+        fingerprint=model_fingerprint(forecaster.manifest),
         stop=stop.set,
         busy_s=lambda: forecaster.busy_s,
         threads=forecaster.threads,

@@ -14,7 +14,6 @@ Nothing stands at the output before all parts are there.
 """
 
 import csv
-import hashlib
 import json
 import os
 import shutil
@@ -26,7 +25,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from foretell.data.errors import ForetellError
-from foretell.jobs.amounts import amount
+from foretell.jobs.amounts import counted
 from foretell.jobs.done_record import DoneRecord, read_done
 from foretell.jobs.job_folder import JobFolder, naming, sync
 from foretell.jobs.journal_file import (
@@ -42,7 +41,7 @@ from foretell.jobs.journal_file import (
 from foretell.jobs.output import replacing
 from foretell.jobs.sealed import FINGERPRINT, file_fingerprint
 
-__all__ = ["FINGERPRINT", "MOST_KEPT", "Job", "Journal", "Row", "fingerprint", "refused_file"]
+__all__ = ["FINGERPRINT", "MOST_KEPT", "Job", "Journal", "Row", "refused_file"]
 
 MOST_KEPT = 20  # refused items that a finished job keeps for people; the side file has them all
 _JOURNAL, _PARTS, _WORK = "journal.jsonl", "parts", "work"
@@ -55,12 +54,6 @@ Join = Callable[[Iterable[Path], Path], object]
 def refused_file(output: Path) -> Path:
     """Where a job tells which items it refused, and why."""
     return output.parent / f"{output.name}.refused.csv"
-
-
-def fingerprint(values: Job) -> str:
-    """Name JSON values by a hash, for what is too long to be told when it has changed."""
-    text = json.dumps(values, sort_keys=True)
-    return FINGERPRINT + hashlib.sha256(text.encode()).hexdigest()
 
 
 class Journal:
@@ -148,7 +141,7 @@ class Journal:
 
         Args:
             job: All that decides the output's bytes, as JSON values, by names for people. What
-                `fingerprint` returns is told as changed without its value.
+                `sealed.fingerprint` returns is told as changed without its value.
 
         Raises:
             ForetellError: What stands there is of another job; every change is named.
@@ -384,7 +377,7 @@ class Journal:
         return self._folder.path / _PARTS / str(number)
 
     def _done(self, totals: Mapping[str, int]) -> str:
-        return amount(totals.get(self._unit, 0), self._unit)
+        return counted(totals.get(self._unit, 0), self._unit)
 
     def _leave(self) -> None:
         if self._file is not None:

@@ -1,6 +1,5 @@
 """Doors to models that are computed by workers on Ray."""
 
-import json
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -8,13 +7,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from foretell.data.bundle import Bundle, read_bundle, resolve_bundle
+from foretell.data.bundle import Manifest, read_bundle, resolve_bundle
 from foretell.data.errors import BundleError
 from foretell.jobs.doors import Door, local_door
-from foretell.jobs.journal import fingerprint
 from foretell.jobs.pool import OpenWorker
 from foretell.jobs.ray_cluster import Placed, RayWorkers, ray_cluster
 from foretell.jobs.ray_workers import run_on_ray
+from foretell.jobs.sealed import model_fingerprint
 from foretell.jobs.translator_doors import TranslatorDoor, local_translator
 
 D = TypeVar("D")
@@ -44,16 +43,14 @@ def ray_door(model: Path, workers: RayWorkers) -> Iterator[Door]:
         BundleError: The bundle can't be read, or holds no forecaster.
         OptionError: The cluster can't be reached, or the workers don't fit into it.
     """
-    bundle = _read(model, "forecaster")
-    spec = bundle.manifest.forecaster
-    assert spec is not None  # of its kind
-    with ray_cluster(workers) as placed, ExitStack() as here:
-        pool = _pool(bundle, placed, local_door)
+    with _opened(model, "forecaster", workers, local_door) as (manifest, pool, here):
+        spec = manifest.forecaster
+        assert spec is not None  # of its kind
         yield Door(
             forecast_rows=_Here(pool, here, "forecast_rows"),
-            where=placed.where,
+            where=pool.placed.where,
             spec=spec,
-            fingerprint=fingerprint(json.loads(bundle.manifest.to_json())),
+            fingerprint=model_fingerprint(manifest),
             pool=pool,
         )
 
@@ -66,33 +63,32 @@ def ray_translator(model: Path, workers: RayWorkers) -> Iterator[TranslatorDoor]
         BundleError: The bundle can't be read, or holds no translator.
         OptionError: The cluster can't be reached, or the workers don't fit into it.
     """
-    bundle = _read(model, "translator")
-    spec = bundle.manifest.translator
-    assert spec is not None  # of its kind
-    with ray_cluster(workers) as placed, ExitStack() as here:
-        pool = _pool(bundle, placed, local_translator)
+    with _opened(model, "translator", workers, local_translator) as (manifest, pool, here):
+        spec = manifest.translator
+        assert spec is not None  # of its kind
         yield TranslatorDoor(
             translate=_Here(pool, here, "translate"),
             score=_Here(pool, here, "score"),
-            where=placed.where,
+            where=pool.placed.where,
             spec=spec,
-            fingerprint=fingerprint(json.loads(bundle.manifest.to_json())),
+            fingerprint=model_fingerprint(manifest),
             pool=pool,
         )
 
 
-def _read(model: Path, kind: str) -> Bundle:
+@contextmanager
+def _opened(
+    model: Path, kind: str, workers: RayWorkers, local: Callable[..., Any]
+) -> Iterator[tuple[Manifest, _RayPool[Any], ExitStack]]:
+    """Read a bundle of a kind, and make a pool for it; what is opened here ends with the block."""
     bundle = read_bundle(resolve_bundle(model).absolute())
     if bundle.manifest.kind != kind:
         raise BundleError(
             f"bundle {bundle.path} holds a {bundle.manifest.kind}; expected a {kind}."
         )
-    return bundle
-
-
-def _pool(bundle: Bundle, placed: Placed, local: Callable[..., Any]) -> _RayPool[Any]:
-    open_door = partial(local, bundle.path, device=placed.device, threads=placed.threads)
-    return _RayPool(placed, bundle.path, open_door)
+    with ray_cluster(workers) as placed, ExitStack() as here:
+        open_door = partial(local, bundle.path, device=placed.device, threads=placed.threads)
+        yield bundle.manifest, _RayPool(placed, bundle.path, open_door), here
 
 
 class _Here:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from foretell.data.manifest import Manifest
+
 FINGERPRINT = "sha256:"
 _SUM = "crc32"
 
@@ -26,6 +28,17 @@ def unsealed(line: bytes) -> dict[str, Any] | None:
         return None
     found = values.pop(_SUM, None)
     return values if found == _sum(values) else None
+
+
+def fingerprint(values: Mapping[str, Any]) -> str:
+    """Name JSON values by a hash, for what is too long to be told when it has changed."""
+    text = json.dumps(values, sort_keys=True)
+    return FINGERPRINT + hashlib.sha256(text.encode()).hexdigest()
+
+
+def model_fingerprint(manifest: Manifest) -> str:
+    """Name a model by a hash of all that its manifest says."""
+    return fingerprint(json.loads(manifest.to_json()))
 
 
 def file_fingerprint(path: Path) -> str:

@@ -11,6 +11,7 @@ from foretell.data.errors import ForetellError
 
 # A server that is started anew is back within minutes; a job of hours can wait, nobody sits there.
 PATIENCE_S = 600.0
+IN_FLIGHT = 4  # requests
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 5.0
 
 

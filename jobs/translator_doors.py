@@ -1,6 +1,5 @@
 """Who computes a job's translations: a model in this process, or a server."""
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -11,13 +10,11 @@ from typing import Protocol
 from foretell.client.models import translator_of
 from foretell.data.bundle import TranslatorSpec
 from foretell.data.translation import PairScore, TranslateOptions, Translation
-from foretell.jobs.journal import fingerprint
 from foretell.jobs.pool import Pool
-from foretell.jobs.servers import JobServer, job_server
+from foretell.jobs.sealed import fingerprint, model_fingerprint
+from foretell.jobs.servers import IN_FLIGHT, JobServer, job_server
 from foretell.runtime import load_translator
 from foretell.runtime.stopping import Stop
-
-IN_FLIGHT = 4  # requests to a server
 
 
 class Translate(Protocol):
@@ -31,10 +28,6 @@ class Translate(Protocol):
         first_place: int = 0,
     ) -> list[Translation]:
         """Translate sentences; see `Translator.translate`."""
-
-
-def _nothing() -> None:
-    """Stop nothing: what is being computed ends by itself."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,7 +53,7 @@ class TranslatorDoor:
     spec: TranslatorSpec
     fingerprint: str = ""
     in_flight: int = 2
-    stop: Callable[[], None] = _nothing
+    stop: Callable[[], None] = lambda: None
     busy_s: Callable[[], float] | None = None
     threads: int = 1
     pool: "Pool[TranslatorDoor] | None" = None
@@ -88,7 +81,7 @@ def local_translator(
         score=partial(translator.score, on_step=stop.check),
         where=translator.provider,
         spec=spec,
-        fingerprint=fingerprint(json.loads(translator.manifest.to_json())),
+        fingerprint=model_fingerprint(translator.manifest),
         stop=stop.set,
         busy_s=lambda: translator.busy_s,
         threads=translator.threads,
