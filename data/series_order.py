@@ -38,11 +38,6 @@ class Series:
     run_rows: Int64[np.ndarray, " R1"]
     run_places: Int64[np.ndarray, " R1"]
 
-    @property
-    def stand_together(self) -> bool:
-        """Whether the rows of every series follow each other."""
-        return self.run_ids is not None and len(self.run_ids) == len(self.ids)
-
 
 class SeriesOrder:
     """Numbers series block by block.

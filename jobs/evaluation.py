@@ -12,13 +12,13 @@ from foretell.data.errors import OptionError, Refusal, TableError
 from foretell.data.future import FUTURE_TABLE
 from foretell.data.metrics import seasonal_scale
 from foretell.data.options import Columns, ForecastOptions
-from foretell.data.panel import Panel, Rows
+from foretell.data.panel import Panel, PanelForecast, Rows
 from foretell.data.regular import regularise
 from foretell.data.rows import read_rows
 from foretell.data.zones import describe_stamp
 from foretell.jobs.rivals import DEFAULT_BASELINES, NAIVE2, Filled, check_baselines, prepare
 from foretell.jobs.tally import LEVELS, Scores, Tally, levels_within
-from foretell.jobs.windows import Cut, cuts, grid_stamps, lay_window, pieces
+from foretell.jobs.windows import Cut, Window, cuts, grid_stamps, lay_window, pieces
 from foretell.runtime import Forecaster
 
 MODEL = "model"
@@ -133,6 +133,17 @@ class Backtest:
     def cuts(self) -> Iterator[Cut]:
         """The windows, the earliest first."""
         return cuts(self.panel, horizon=self.options.horizon, num_windows=self.num_windows)
+
+    def ask(self, cut: Cut) -> tuple[Window, PanelForecast]:
+        """Lay the series of a cut, and have the model forecast them."""
+        window = lay_window(
+            self.panel,
+            self.stamps,
+            cut,
+            horizon=self.options.horizon,
+            num_future=len(self.spec.future_covariates),
+        )
+        return window, self.forecaster.forecast_rows(window.context, window.future, self.options)
 
 
 def evaluate(
@@ -273,14 +284,7 @@ def _measure_cut(
     most_series = max(_MOST_NUMBERS // (horizon * len(LEVELS)), 1)
     done = 0
     for piece in pieces(backtest.panel, cut, most_steps=_MOST_STEPS, most_series=most_series):
-        window = lay_window(
-            backtest.panel,
-            backtest.stamps,
-            piece,
-            horizon=horizon,
-            num_future=len(backtest.spec.future_covariates),
-        )
-        answer = backtest.forecaster.forecast_rows(window.context, window.future, backtest.options)
+        window, answer = backtest.ask(piece)
         for refusal in map(_of_this_table, answer.refusals):
             position = int(backtest.positions[piece.series[refusal.position]])
             refusals.setdefault(position, replace(refusal, position=position))

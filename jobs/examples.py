@@ -11,7 +11,7 @@ from jaxtyping import Float64, Int64, Shaped
 from foretell.data.baselines import seasonal_naive
 from foretell.jobs.evaluation import Backtest, Evaluation
 from foretell.jobs.history import clock_times
-from foretell.jobs.windows import Cut, lay_window
+from foretell.jobs.windows import Cut
 
 _HORIZONS_OF_HISTORY, _SEASONS_OF_HISTORY = 3, 2
 _LEAST_HISTORY, _MOST_HISTORY = 16, 2_000
@@ -91,14 +91,7 @@ def _example(
         if not own.size:
             continue
         piece = Cut(number=cut.number, series=cut.series[own], ends=cut.ends[own])
-        window = lay_window(
-            backtest.panel,
-            backtest.stamps,
-            piece,
-            horizon=horizon,
-            num_future=len(backtest.spec.future_covariates),
-        )
-        answer = backtest.forecaster.forecast_rows(window.context, window.future, backtest.options)
+        window, answer = backtest.ask(piece)
         if not answer.refusals and not np.isnan(window.actual).all():
             break
     context = window.context

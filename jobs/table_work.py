@@ -74,11 +74,6 @@ class TableWork:
     form: PartFormat
     ask: ForecastRows
 
-    @property
-    def most_series(self) -> int:
-        """Series of a chunk, such that their answers are no larger than a chunk may be."""
-        return most_series(self.options)
-
     def answer(self, chunk: TableChunk, *, with_pictures: bool = False) -> ChunkAnswer:
         """Answer a chunk.
 

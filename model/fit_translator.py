@@ -179,11 +179,11 @@ def arch_of(model: TranslatorConfig) -> str:
 
 def same_shape(model: TranslatorConfig, other: TranslatorConfig) -> bool:
     """Tell whether the weights of one fit the other: all but dropout and lengths is the same."""
-    free = ("dropout", "max_source_length", "max_target_length")
-    return arch_of(model) == arch_of(other) and all(
-        value == other.to_json()[name]
-        for name, value in model.to_json().items()
-        if name not in free
+    return model == replace(
+        other,
+        dropout=model.dropout,
+        max_source_length=model.max_source_length,
+        max_target_length=model.max_target_length,
     )
 
 
