@@ -35,7 +35,7 @@ def demo(
     """
     from foretell.client import Client
     from foretell.jobs.output import check_stdout
-    from foretell.jobs.plot import check_plot
+    from foretell.jobs.pictures.plot import check_plot
 
     pictures = output / "forecast.png", output / "attention.png"
     check_plot(pictures[0])

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from foretell.data.errors import ForetellError
-from foretell.data.options import Columns
+from foretell.data.series.options import Columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -74,8 +74,8 @@ def draw_forecast(
     past: "pd.DataFrame", answer: "pd.DataFrame", actual: "pd.DataFrame", picture: Path
 ) -> None:
     """Draw the past, the forecast with its intervals, and what happened."""
-    from foretell.jobs.history import pictures
-    from foretell.jobs.plot import draw
+    from foretell.jobs.pictures.history import pictures
+    from foretell.jobs.pictures.plot import draw
 
     draw(pictures(past, answer, columns=Columns(), actual=actual), picture)
 
@@ -84,8 +84,8 @@ def forecast_report(past: "pd.DataFrame", actual: "pd.DataFrame", answer: "pd.Da
     """Lay out the forecast beside what happened, and beside SeasonalNaive."""
     import numpy as np
 
-    from foretell.data.baselines import seasonal_naive
-    from foretell.data.metrics import mase, seasonal_scale
+    from foretell.data.measures.baselines import seasonal_naive
+    from foretell.data.measures.metrics import mase, seasonal_scale
 
     y = past["y"].to_numpy(np.float64)
     truth = actual["y"].to_numpy(np.float64)

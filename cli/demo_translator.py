@@ -8,7 +8,7 @@ from foretell.data.errors import ForetellError
 
 if TYPE_CHECKING:
     from foretell.client import Client
-    from foretell.data.translation import Translation
+    from foretell.data.text.translation import Translation
 
 MODEL = "number_words"
 NUM_PAIRS = 6000
@@ -19,7 +19,7 @@ _SHOWN = 5  # translations in the report
 
 def number_words() -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """Return the pairs to train on, and those that are held out."""
-    from foretell.data.number_words import number_pairs
+    from foretell.data.text.number_words import number_pairs
 
     pairs = list(number_pairs(NUM_PAIRS + NUM_HELD_OUT, seed=1))
     return pairs[:NUM_PAIRS], pairs[NUM_PAIRS:]
@@ -69,7 +69,7 @@ def ask_translator(
     Raises:
         ForetellError: They are not.
     """
-    from foretell.data.translation import TranslateOptions
+    from foretell.data.text.translation import TranslateOptions
     from foretell.runtime import load_translator
 
     sentences = [english for english, _ in pairs]
@@ -86,7 +86,7 @@ def draw_translations(
     pairs: Sequence[tuple[str, str]], answers: "Sequence[Translation]", picture: Path
 ) -> None:
     """Draw what the model looked at in the first translations."""
-    from foretell.jobs.attention_plot import AttentionPicture, draw_attention
+    from foretell.jobs.pictures.attention_plot import AttentionPicture, draw_attention
 
     shown = zip(pairs[:_SHOWN], answers, strict=False)
     found = [AttentionPicture.of(answer, english) for (english, _), answer in shown]

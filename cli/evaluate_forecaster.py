@@ -8,11 +8,11 @@ import typer
 
 from foretell.cli import parameters
 from foretell.cli.messages import at_times, say, say_refused
-from foretell.data.options import Columns, ForecastOptions
+from foretell.data.series.options import Columns, ForecastOptions
 from foretell.jobs.amounts import counted
 
 if TYPE_CHECKING:
-    from foretell.jobs.evaluation import Evaluation
+    from foretell.jobs.evaluation.backtest import Evaluation
 
 EXAMPLE = (
     "Example: foretell evaluate forecaster sales.csv --model models/demand --horizon 28 "
@@ -75,13 +75,13 @@ def forecaster(
     pools the levels 0.1 to 0.9; then come the shares of actual values inside the 50, 80 and 90 %
     intervals.
     """
-    from foretell.data.reading import read_table
-    from foretell.jobs.doors import with_covariates
-    from foretell.jobs.evaluation import lay_backtest, measure
-    from foretell.jobs.evaluation_file import evaluation_json, write_evaluation
+    from foretell.data.tables.reading import read_table
+    from foretell.jobs.evaluation.backtest import lay_backtest, measure
+    from foretell.jobs.evaluation.result_file import evaluation_json, write_evaluation
+    from foretell.jobs.evaluation.rivals import DEFAULT_BASELINES, check_baselines
     from foretell.jobs.output import check_outputs, check_stdout
-    from foretell.jobs.report import check_report, write_report
-    from foretell.jobs.rivals import DEFAULT_BASELINES, check_baselines
+    from foretell.jobs.report.page import check_report, write_report
+    from foretell.jobs.tables.doors import with_covariates
     from foretell.runtime import load_forecaster
 
     check_stdout()
@@ -135,7 +135,7 @@ def _warn(found: "Evaluation", windows: int) -> None:
 
 def score_table(found: "Evaluation") -> str:
     """Lay out the measures as people read them, under 80 columns."""
-    from foretell.jobs.tally import INTERVALS
+    from foretell.jobs.evaluation.tally import INTERVALS
 
     width = max(15, *(len(scores.name) for scores in found.scores)) + 1
     heads = ["MASE", "sMAPE", "OWA", "WQL", *(f"in {percent} %" for percent in INTERVALS)]

@@ -12,7 +12,7 @@ from foretell.data.errors import OptionError, TextError
 from foretell.jobs.amounts import counted
 
 if TYPE_CHECKING:
-    from foretell.jobs.translation_quality import Quality
+    from foretell.jobs.evaluation.translation_quality import Quality
 
 EXAMPLE = (
     "Example: foretell evaluate translator --src test.en --ref test.de --model models/ende "
@@ -47,10 +47,10 @@ def translator(
     BLEU and chrF are sacreBLEU's; scores are comparable where their signatures are the same. exact
     is the share of translations equal to a reference. Needs the extra [evaluate].
     """
-    from foretell.data.lines import check_sources, read_parallel, source_name
-    from foretell.data.translation import TranslateOptions
+    from foretell.data.text.lines import check_sources, read_parallel, source_name
+    from foretell.data.text.translation import TranslateOptions
+    from foretell.jobs.evaluation.translation_quality import check_sacrebleu, evaluate_translator
     from foretell.jobs.output import check_stdout
-    from foretell.jobs.translation_quality import check_sacrebleu, evaluate_translator
 
     check_stdout()
     check_sacrebleu()

@@ -45,7 +45,7 @@ def export(
     need [evaluate], too.
     """
     from foretell.cli.export_gate import forecaster_gate, translator_gate
-    from foretell.data.options import Columns
+    from foretell.data.series.options import Columns
     from foretell.export.build import export_run
     from foretell.model.run import TranslatorRun, read_run
 

@@ -6,8 +6,8 @@ from foretell.cli.messages import say
 from foretell.data.errors import OptionError
 
 if TYPE_CHECKING:
-    from foretell.data.bundle import Bundle
-    from foretell.data.options import Columns
+    from foretell.data.bundles.bundle import Bundle
+    from foretell.data.series.options import Columns
     from foretell.export.gate import Gate, Measured
     from foretell.model.run import ForecasterRun
 
@@ -19,10 +19,10 @@ def translator_gate(data: str | None, valid_src: str | None, valid_tgt: str | No
         OptionError: Other data was given, or none, or too little.
         TextError: The files can't be read, or don't belong together.
     """
-    from foretell.data.lines import check_sources, read_parallel
+    from foretell.data.text.lines import check_sources, read_parallel
     from foretell.export.gate import Gate, Measured, check_held_out
-    from foretell.jobs.held_out import translator_values
-    from foretell.jobs.translation_quality import check_sacrebleu
+    from foretell.jobs.evaluation.held_out import translator_values
+    from foretell.jobs.evaluation.translation_quality import check_sacrebleu
 
     if data or not (valid_src and valid_tgt):
         raise OptionError(
@@ -51,9 +51,9 @@ def forecaster_gate(
         OptionError: Other data was given, or none, or too little.
         TableError: The table can't be read.
     """
-    from foretell.data.reading import read_table
+    from foretell.data.tables.reading import read_table
     from foretell.export.gate import Gate, Measured, check_held_out
-    from foretell.jobs.held_out import forecaster_values
+    from foretell.jobs.evaluation.held_out import forecaster_values
 
     if text or not data:
         raise OptionError(

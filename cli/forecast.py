@@ -9,13 +9,13 @@ from foretell.cli import parameters
 from foretell.cli.job_progress import job_progress
 from foretell.cli.messages import say, say_refused
 from foretell.cli.ray_options import RayChoice, absolute
-from foretell.data.options import Columns
+from foretell.data.series.options import Columns
 from foretell.jobs.amounts import counted
-from foretell.jobs.refused_series import MOST_SHOWN
+from foretell.jobs.tables.refused_series import MOST_SHOWN
 
 if TYPE_CHECKING:
-    from foretell.jobs.batch import JobPreview, JobResult
-    from foretell.jobs.forecast_job import ForecastJob
+    from foretell.jobs.tables.batch import JobPreview, JobResult
+    from foretell.jobs.tables.forecast_job import ForecastJob
 
 EXAMPLE = (
     "Example: foretell forecast sales.csv --model models/demand --horizon 28 --output out.parquet"
@@ -72,8 +72,8 @@ def forecast(
     that was ended in any way goes on where it was, when the same command is given again. With --ray
     many processes share the work; input and model stand at the same path on every node.
     """
-    from foretell.jobs.batch import UNIT, Listeners, preview_job, run_job
-    from foretell.jobs.forecast_job import ForecastJob
+    from foretell.jobs.tables.batch import UNIT, Listeners, preview_job, run_job
+    from foretell.jobs.tables.forecast_job import ForecastJob
 
     on_ray = RayChoice.of(ray, num_workers, output=output, source=data)
     job = ForecastJob(

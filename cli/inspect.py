@@ -8,7 +8,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from foretell.data.bundle import ForecasterSpec, GraphSpec, Manifest, TranslatorSpec
+    from foretell.data.bundles.bundle import ForecasterSpec, GraphSpec, Manifest, TranslatorSpec
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ def inspect(
 
     The files are checked against their hashes first.
     """
-    from foretell.data.bundle import read_bundle, resolve_bundle
+    from foretell.data.bundles.bundle import read_bundle, resolve_bundle
     from foretell.jobs.output import check_stdout
 
     check_stdout()

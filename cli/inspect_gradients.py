@@ -17,8 +17,8 @@ from foretell.jobs.amounts import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from foretell.data.text import Tokenizer
-    from foretell.jobs.gradients_plot import GradientPicture
+    from foretell.data.text.tokenizer import Tokenizer
+    from foretell.jobs.pictures.gradients_plot import GradientPicture
     from foretell.model.gradients import Flow
 
 EXAMPLE = "Example: foretell inspect-gradients runs/ende --src test.en --output gradients.png"
@@ -49,11 +49,11 @@ def inspect_gradients(
     between states of sentences that it translates, by lag; says whether they vanish or explode.
     Needs the extra [train].
     """
-    from foretell.data.lines import read_lines
-    from foretell.data.text import TOKENIZER_FILE, Tokenizer
-    from foretell.jobs.gradients_plot import draw_gradients
+    from foretell.data.text.lines import read_lines
+    from foretell.data.text.tokenizer import TOKENIZER_FILE, Tokenizer
     from foretell.jobs.output import check_outputs, check_stdout
-    from foretell.jobs.plot import check_plot
+    from foretell.jobs.pictures.gradients_plot import draw_gradients
+    from foretell.jobs.pictures.plot import check_plot
     from foretell.model.gradients import measure_gradients, recurrent_model
     from foretell.model.run import read_run
 
@@ -209,7 +209,7 @@ def _numbers(flow: "Flow") -> dict[str, Any]:
 
 
 def _picture(flow: "Flow") -> "GradientPicture":
-    from foretell.jobs.gradients_plot import GradientPicture, NormCurves
+    from foretell.jobs.pictures.gradients_plot import GradientPicture, NormCurves
 
     norms, note = None, ""
     if flow.is_measured:

@@ -34,7 +34,7 @@ from foretell.cli.messages import say, say_error
 from foretell.cli.nudges import nudge_waits
 from foretell.cli.ray_options import with_address
 from foretell.data.errors import ForetellError, OptionError, TableWarning
-from foretell.jobs.option_names import problem_as_options
+from foretell.jobs.lines.option_names import problem_as_options
 from foretell.model.ranks import FirstFailedError, world_size
 
 _EXIT_CODES = (

@@ -9,12 +9,12 @@ import typer
 
 from foretell.data.errors import Refusal
 from foretell.jobs.amounts import counted
-from foretell.jobs.option_names import as_options
-from foretell.jobs.refused_series import RefusedSeries
+from foretell.jobs.lines.option_names import as_options
+from foretell.jobs.tables.refused_series import RefusedSeries
 from foretell.model.ranks import is_first, rank
 
 if TYPE_CHECKING:
-    from foretell.jobs.line_job import LinesDone
+    from foretell.jobs.lines.job import LinesDone
 
 SECONDS_BETWEEN_LINES = 10.0
 

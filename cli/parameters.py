@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foretell.data.errors import OptionError
-from foretell.data.options import MAX_HORIZON
+from foretell.data.series.options import MAX_HORIZON
 
 if TYPE_CHECKING:
     from foretell.cli.ray_options import RayChoice
-    from foretell.data.reading import CsvFormat
-    from foretell.jobs.doors import OpenDoor
-    from foretell.jobs.translator_doors import OpenTranslatorDoor
+    from foretell.data.tables.reading import CsvFormat
+    from foretell.jobs.lines.doors import OpenTranslatorDoor
+    from foretell.jobs.tables.doors import OpenDoor
 
 Data = Annotated[
     str,
@@ -138,7 +138,7 @@ def names(text: str | None) -> tuple[str, ...]:
 
 def csv_format(separator: str | None, decimal: str, date_format: str | None) -> "CsvFormat":
     """Gather how a CSV file is written; a tab, hard to type, may be given as the word."""
-    from foretell.data.reading import CsvFormat
+    from foretell.data.tables.reading import CsvFormat
 
     separator = "\t" if separator == "tab" else separator
     return CsvFormat(separator=separator, decimal=decimal, date_format=date_format)
@@ -170,15 +170,15 @@ def door(
     Raises:
         OptionError: Neither is given, or options of the one together with the other.
     """
-    from foretell.jobs.doors import local_door, remote_door
     from foretell.jobs.servers import IN_FLIGHT
+    from foretell.jobs.tables.doors import local_door, remote_door
 
     _check_place(server, device, threads, in_flight, ray)
     if server is not None:
         return partial(remote_door, server, model=model, in_flight=in_flight or IN_FLIGHT)
     path = _local(model, "forecast")
     if ray is not None:
-        from foretell.jobs.ray_doors import ray_door
+        from foretell.jobs.ray.doors import ray_door
 
         return partial(ray_door, path, ray.workers(device, threads))
     return partial(local_door, path, device=device, threads=threads)
@@ -197,15 +197,15 @@ def translator_door(
     Raises:
         OptionError: Neither is given, or options of the one together with the other.
     """
+    from foretell.jobs.lines.doors import local_translator, remote_translator
     from foretell.jobs.servers import IN_FLIGHT
-    from foretell.jobs.translator_doors import local_translator, remote_translator
 
     _check_place(server, device, threads, in_flight, ray)
     if server is not None:
         return partial(remote_translator, server, model=model, in_flight=in_flight or IN_FLIGHT)
     path = _local(model, "translate")
     if ray is not None:
-        from foretell.jobs.ray_doors import ray_translator
+        from foretell.jobs.ray.doors import ray_translator
 
         return partial(ray_translator, path, ray.workers(device, threads))
     return partial(local_translator, path, device=device, threads=threads)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from foretell.data.errors import OptionError
 
 if TYPE_CHECKING:
-    from foretell.jobs.ray_cluster import RayWorkers
+    from foretell.jobs.ray.cluster import RayWorkers
 
 _OWN = "local"  # a cluster of this machine alone, for one job
 
@@ -55,7 +55,7 @@ class RayChoice:
 
     def workers(self, device: str, threads: int | None) -> "RayWorkers":
         """Say what is asked of the cluster."""
-        from foretell.jobs.ray_cluster import RayWorkers
+        from foretell.jobs.ray.cluster import RayWorkers
 
         address = None if self.address == _OWN else self.address
         return RayWorkers(

@@ -37,7 +37,7 @@ def score(
     Pairs that can't be scored are left empty and named with their reasons on standard error and in
     OUTPUT.refused.csv; the exit code is then 3.
     """
-    from foretell.jobs.score import ScoreJob, run_score_job
+    from foretell.jobs.lines.score import ScoreJob, run_score_job
 
     choice: Any = form
     job = ScoreJob(

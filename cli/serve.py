@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from foretell.cli import parameters
-from foretell.data.options import MAX_HORIZON
+from foretell.data.series.options import MAX_HORIZON
 
 EXAMPLE = "Example: foretell serve models/ --listen 0.0.0.0:8001"
 
@@ -170,8 +170,8 @@ def serve(
     answer on one port; metrics for Prometheus and a status page on another one over HTTP. The log
     goes to standard error.
     """
-    from foretell.server.repository import ModelControl
-    from foretell.server.security import SecurityOptions
+    from foretell.server.access.security import SecurityOptions
+    from foretell.server.models.repository import ModelControl
     from foretell.server.serve import serve as serve_models
 
     serve_models(

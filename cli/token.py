@@ -31,7 +31,7 @@ def token(
     The token goes to standard output and stands nowhere else; the file gets its hash. A server that
     runs takes it over within a second. To revoke one, delete its line.
     """
-    from foretell.server.tokens import add_token
+    from foretell.server.access.tokens import add_token
 
     made = add_token(tokens, name, groups, until)
     typer.echo(made)

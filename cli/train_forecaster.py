@@ -8,7 +8,7 @@ import typer
 
 from foretell.cli import parameters
 from foretell.cli.messages import say_refused
-from foretell.data.options import Columns
+from foretell.data.series.options import Columns
 from foretell.model.ranks import world_size
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def forecaster(
     """
     from foretell.cli.progress import training_progress
     from foretell.cli.training_runs import RunFolder
-    from foretell.data.reading import read_table
+    from foretell.data.tables.reading import read_table
     from foretell.model.fit import fit_forecaster
 
     folder = RunFolder.look(output, resume=resume, overwrite=overwrite)
@@ -228,7 +228,7 @@ def default_patch(freq: str) -> int:
 
     That is 12 for hours and months, 7 for days, 10 for business days, 13 for weeks.
     """
-    from foretell.data.calendar import Frequency
+    from foretell.data.calendars.calendar import Frequency
 
     season = 1 if freq == "any" else Frequency.parse(freq).season_length
     lengths = [n for n in range(4, 33) if season % n == 0 or n % season == 0]

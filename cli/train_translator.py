@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from foretell.data.text import Tokenizer
+    from foretell.data.text.tokenizer import Tokenizer
     from foretell.model.fit_translator import Corpus, Embeddings, MakeScorer, TranslatorSummary
     from foretell.model.run import TranslatorRun
     from foretell.model.translator_config import TranslatorConfig, TranslatorTraining
@@ -219,7 +219,7 @@ def _check_texts(
     src: str, tgt: str, valid_src: str | None, valid_tgt: str | None, embeddings: Path | None
 ) -> None:
     """See whether what was given is there, before torch takes its seconds."""
-    from foretell.data.lines import check_sources
+    from foretell.data.text.lines import check_sources
 
     if (valid_src is None) != (valid_tgt is None):
         raise OptionError("give --valid-src and --valid-tgt together, or neither.")
@@ -341,7 +341,7 @@ def _training(steps: int, warmup: int | None, **options: Any) -> "TranslatorTrai
 
 
 def _corpus(src: str, tgt: str) -> "Corpus":
-    from foretell.data.lines import read_parallel
+    from foretell.data.text.lines import read_parallel
     from foretell.model.fit_translator import Corpus
 
     pairs = list(read_parallel([src, tgt]))
@@ -367,7 +367,7 @@ def _scorer(validation: "Corpus | None") -> "MakeScorer | None":
 def _embeddings(path: Path | None, width: int) -> "Embeddings | None":
     if path is None:
         return None
-    from foretell.data.embeddings import read_embeddings
+    from foretell.data.text.embeddings import read_embeddings
 
     def read(tokenizer: "Tokenizer") -> "np.ndarray":
         found = read_embeddings(path, tokenizer, width=width)

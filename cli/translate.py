@@ -13,7 +13,7 @@ from foretell.data.errors import OptionError
 from foretell.jobs.amounts import counted
 
 if TYPE_CHECKING:
-    from foretell.jobs.translate import TranslateJob, TranslatePlan, TranslateResult
+    from foretell.jobs.lines.translate import TranslateJob, TranslatePlan, TranslateResult
 
 EXAMPLE = "Example: foretell translate in.txt --model models/ende --beam-size 4 --output out.txt"
 _FAILED, _SOME_REFUSED = 1, 3
@@ -135,8 +135,8 @@ def translate(
     from a file to a file that was ended in any way goes on with --resume. With --ray many processes
     share the work; text and model stand at the same path on every node.
     """
-    from foretell.data.translation import TranslateOptions
-    from foretell.jobs.translate import TranslateJob, plan_translate_job, run_translate_job
+    from foretell.data.text.translation import TranslateOptions
+    from foretell.jobs.lines.translate import TranslateJob, plan_translate_job, run_translate_job
 
     choice: Any = form
     formula: Any = length_formula

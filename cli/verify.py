@@ -10,7 +10,7 @@ from foretell.cli import parameters
 from foretell.cli.messages import at_times, say
 
 if TYPE_CHECKING:
-    from foretell.data.bundle import Bundle
+    from foretell.data.bundles.bundle import Bundle
 
 EXAMPLE = "Example: foretell verify models/demand/1"
 
@@ -26,7 +26,7 @@ def verify(
 
     Parity compares with torch and is checked where torch is installed.
     """
-    from foretell.data.bundle import read_bundle, resolve_bundle
+    from foretell.data.bundles.bundle import read_bundle, resolve_bundle
     from foretell.jobs.output import check_stdout
 
     check_stdout()

@@ -29,9 +29,9 @@ from foretell.client.options import MIB, ClientOptions, check_target
 from foretell.client.retries import AsyncWindow
 from foretell.client.translation_call import ScoreCall, TranslateCall, stream_request
 from foretell.client.translation_codec import check_complete, read_event
-from foretell.data.options import Columns, ForecastOptions
-from foretell.data.sentences import check_pairs, check_sentences
-from foretell.data.translation import PairScore, TranslateOptions, Translation, TranslationPart
+from foretell.data.series.options import Columns, ForecastOptions
+from foretell.data.text.sentences import check_pairs, check_sentences
+from foretell.data.text.translation import PairScore, TranslateOptions, Translation, TranslationPart
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
 from foretell.protos.v1.models_pb2 import ListModelsRequest
 from foretell.protos.v1.models_pb2_grpc import ModelsStub

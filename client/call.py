@@ -11,12 +11,12 @@ from foretell.client.chunks import align_future, cut
 from foretell.client.codec import Span, read_response, wire_ids, write_request
 from foretell.client.models import ModelInfo, forecaster_of
 from foretell.client.options import ClientOptions
-from foretell.data.answers import forecast_table, raise_refused
 from foretell.data.errors import Refusal, TableWarning
-from foretell.data.future import match_future
-from foretell.data.options import Columns, ForecastOptions
-from foretell.data.panel import PanelForecast, Rows
-from foretell.data.rows import read_future_rows, read_rows
+from foretell.data.series.answers import forecast_table, raise_refused
+from foretell.data.series.future import match_future
+from foretell.data.series.options import Columns, ForecastOptions
+from foretell.data.series.panel import PanelForecast, Rows
+from foretell.data.series.rows import read_future_rows, read_rows
 from foretell.protos.v1.forecaster_pb2 import ForecastRequest, ForecastResponse
 
 _WARNINGS = 5

@@ -8,8 +8,8 @@ import pandas as pd
 
 from foretell.client.codec import Span
 from foretell.data.errors import Refusal
-from foretell.data.options import ForecastOptions
-from foretell.data.panel import Rows
+from foretell.data.series.options import ForecastOptions
+from foretell.data.series.panel import Rows
 
 _NUMBER_BYTES = 8
 _SERIES_BYTES = 64  # lengths, positions, frequency, tags

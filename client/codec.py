@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 
 from foretell.client.errors import RemoteError
-from foretell.data.bundle import ForecasterSpec
-from foretell.data.calendar import Frequency
+from foretell.data.bundles.bundle import ForecasterSpec
+from foretell.data.calendars.calendar import Frequency
 from foretell.data.errors import Refusal, TableError
-from foretell.data.options import ForecastOptions
-from foretell.data.panel import PanelForecast, Rows, StampKind
+from foretell.data.series.options import ForecastOptions
+from foretell.data.series.panel import PanelForecast, Rows, StampKind
 from foretell.protos.arrays import (
     STAMP_KIND_NAMES,
     STAMP_KINDS,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 from foretell.client.errors import RemoteError
-from foretell.data.bundle import ForecasterSpec, TranslatorSpec
+from foretell.data.bundles.bundle import ForecasterSpec, TranslatorSpec
 from foretell.data.errors import OptionError
 from foretell.protos.v1.models_pb2 import (
     DescribeModelRequest,

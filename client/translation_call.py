@@ -17,10 +17,10 @@ from foretell.client.translation_codec import (
     write_pairs,
     write_sentences,
 )
-from foretell.data.bundle import TranslatorSpec
+from foretell.data.bundles.bundle import TranslatorSpec
 from foretell.data.errors import OptionError
-from foretell.data.sentences import check_sentences
-from foretell.data.translation import (
+from foretell.data.text.sentences import check_sentences
+from foretell.data.text.translation import (
     PairScore,
     RefusedSentencesError,
     SentenceRefusal,

@@ -9,7 +9,7 @@ import numpy as np
 from foretell.client.codec import Span
 from foretell.client.errors import RemoteError
 from foretell.client.models import ModelInfo
-from foretell.data.translation import (
+from foretell.data.text.translation import (
     FinishReason,
     Hypothesis,
     PairScore,

@@ -1,8 +1,8 @@
 """Text as models see it: its normal form, its pieces, and how pieces are learned."""
 
-from foretell.data.normalising import is_blank, is_copied, normalise
-from foretell.data.tokenizer import BOS, EOS, PAD, TOKENIZER_FILE, UNK, UNKNOWN_TEXT, Tokenizer
-from foretell.data.tokenizer_training import learn_tokenizer, train_tokenizer
+from foretell.data.text.normalising import is_blank, is_copied, normalise
+from foretell.data.text.tokenizer import BOS, EOS, PAD, TOKENIZER_FILE, UNK, UNKNOWN_TEXT, Tokenizer
+from foretell.data.text.tokenizer_training import learn_tokenizer, train_tokenizer
 
 __all__ = [
     "BOS",

@@ -9,9 +9,16 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from foretell.data.bundle import Bundle, GraphSpec, Manifest, list_files, read_bundle, write_bundle
+from foretell.data.bundles.bundle import (
+    Bundle,
+    GraphSpec,
+    Manifest,
+    list_files,
+    read_bundle,
+    write_bundle,
+)
 from foretell.data.errors import BundleError, OptionError
-from foretell.data.text import TOKENIZER_FILE
+from foretell.data.text.tokenizer import TOKENIZER_FILE
 from foretell.export.environment import tool_versions
 from foretell.export.forecaster import export_forecaster
 from foretell.export.forecaster_proof import prove_forecaster, write_forecaster_sample

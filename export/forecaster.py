@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from foretell.data.manifest import GraphSpec
+from foretell.data.bundles.manifest import GraphSpec
 from foretell.export.onnx_graph import Signature, export_graph
 from foretell.model.config import ForecasterConfig
 from foretell.model.forecaster import Forecaster

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float64
 
-from foretell.data.bundle import Bundle, ForecasterSpec
-from foretell.data.calendar import Frequency
-from foretell.data.panel import Panel
+from foretell.data.bundles.bundle import Bundle, ForecasterSpec
+from foretell.data.calendars.calendar import Frequency
+from foretell.data.series.panel import Panel
 from foretell.export.environment import tool_versions, torch_threads
 from foretell.export.forecaster import forecaster_inputs
 from foretell.export.forecaster_parity import ForecasterReport, compare

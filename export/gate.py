@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from foretell.data.bundle import Bundle
+from foretell.data.bundles.bundle import Bundle
 from foretell.data.errors import OptionError
 from foretell.export.onnx_graph import ExportError
 

@@ -15,8 +15,8 @@ import torch
 from onnx_ir.passes.common import ClearMetadataAndDocStringPass
 from torch import Tensor, nn
 
+from foretell.data.bundles.manifest import GraphSpec, TensorSpec
 from foretell.data.errors import ForetellError
-from foretell.data.manifest import GraphSpec, TensorSpec
 
 # The first operator set with Attention, RotaryEmbedding and RMSNormalization.
 OPSET = 23

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float32, Int64
 from torch import Tensor
 
 from foretell.export.parity import Difference
-from foretell.runtime.decoding import Decoder, State, StepAnswer, StepRequest
+from foretell.runtime.search.decoding import Decoder, State, StepAnswer, StepRequest
 from foretell.runtime.session import Array, on_host
 
 # Allowed difference of float32 numbers: `ATOL`, plus `RTOL` times the expected number.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from foretell.data.records import to_plain
+from foretell.data.bundles.records import to_plain
 from foretell.export.onnx_graph import ExportError
 
 # Called with what is being done.

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float32, Int64
 from torch import Tensor
 
 from foretell.model.seq2seq import Memory, Seq2Seq, State
-from foretell.runtime.decoding import StepAnswer, StepRequest
+from foretell.runtime.search.decoding import StepAnswer, StepRequest
 
 
 @dataclass(frozen=True, slots=True, eq=False)

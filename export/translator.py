@@ -10,10 +10,10 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from foretell.data.manifest import GraphSpec
+from foretell.data.bundles.manifest import GraphSpec
 from foretell.export.onnx_graph import Example, Signature, export_graph
 from foretell.model.seq2seq import Memory, Seq2Seq, State
-from foretell.runtime.decoder import DECODER_FILE, ENCODER_FILE
+from foretell.runtime.search.decoder import DECODER_FILE, ENCODER_FILE
 
 Axes = tuple[str | int, ...]
 

@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Int64
 
-from foretell.data.manifest import TranslatorSpec
-from foretell.data.text import BOS, EOS, PAD, UNK
-from foretell.data.translation import TranslateOptions
+from foretell.data.bundles.manifest import TranslatorSpec
+from foretell.data.text.tokenizer import BOS, EOS, PAD, UNK
+from foretell.data.text.translation import TranslateOptions
 from foretell.export.paired_decoder import PairedDecoder, difference
 from foretell.export.parity import Difference, ParityReport
 from foretell.model.seq2seq import Seq2Seq
-from foretell.runtime.decoding import StepRequest
-from foretell.runtime.hypotheses import FoundHypothesis, SearchRequest
+from foretell.runtime.search.decoding import StepRequest
+from foretell.runtime.search.hypotheses import FoundHypothesis, SearchRequest
 
 # Scores that are closer than this are a near-tie, in which either hypothesis may come first.
 NEAR_SCORE = 1e-4

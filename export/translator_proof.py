@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from foretell.data.bundle import Bundle, TranslatorSpec
-from foretell.data.text import UNK, Tokenizer
-from foretell.data.translation import TranslateOptions
+from foretell.data.bundles.bundle import Bundle, TranslatorSpec
+from foretell.data.text.tokenizer import UNK, Tokenizer
+from foretell.data.text.translation import TranslateOptions
 from foretell.export.environment import tool_versions, torch_threads
 from foretell.export.paired_decoder import ATOL, RTOL, PairedDecoder
 from foretell.export.parity import CaseProgress, Difference, Progress, summary
@@ -24,8 +24,8 @@ from foretell.export.translator_parity import (
     source_batches,
 )
 from foretell.model.seq2seq import Seq2Seq
-from foretell.runtime.decoder import OnnxDecoder
-from foretell.runtime.search import search
+from foretell.runtime.search.decoder import OnnxDecoder
+from foretell.runtime.search.search import search
 from foretell.runtime.selfcheck import write_translator_sample
 from foretell.runtime.sources import sentence_task, without_model
 from foretell.runtime.translator import Translator, read_tokenizer

@@ -1,15 +1,15 @@
 """BLEU of the very search that serves, over a model in training: what chooses the best weights."""
 
+from foretell.data.bundles.manifest import TranslatorSpec
 from foretell.data.errors import ForetellError
-from foretell.data.manifest import TranslatorSpec
-from foretell.data.text import Tokenizer
-from foretell.data.translation import TranslateOptions
+from foretell.data.text.tokenizer import Tokenizer
+from foretell.data.text.translation import TranslateOptions
 from foretell.export.torch_decoder import TorchDecoder
 from foretell.model.fit_translator import Corpus, MakeScorer, translator_spec
 from foretell.model.seq2seq import Seq2Seq
 from foretell.model.training import Scorer
 from foretell.runtime.packing import pad_sources, plan_batches
-from foretell.runtime.search import search
+from foretell.runtime.search.search import search
 from foretell.runtime.sources import SentenceTask, sentence_task, without_model
 
 _MAX_TOKENS = 8_192  # padded source tokens of a batch, counted once a beam

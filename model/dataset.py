@@ -7,13 +7,13 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Int64
 
+from foretell.data.bundles.manifest import ANY_FREQUENCY
+from foretell.data.calendars.zones import describe_stamp
 from foretell.data.errors import Refusal, TableError
-from foretell.data.manifest import ANY_FREQUENCY
-from foretell.data.options import Columns, ForecastOptions
-from foretell.data.panel import Panel
-from foretell.data.regular import regularise
-from foretell.data.rows import read_rows
-from foretell.data.zones import describe_stamp
+from foretell.data.series.options import Columns, ForecastOptions
+from foretell.data.series.panel import Panel
+from foretell.data.series.regular import regularise
+from foretell.data.series.rows import read_rows
 from foretell.model.windows import SeriesSet
 
 MAX_LISTED = 20

@@ -10,10 +10,10 @@ import pandas as pd
 import torch
 from jaxtyping import Float64
 
-from foretell.data.calendar import Frequency
+from foretell.data.bundles.manifest import ANY_FREQUENCY, ForecasterSpec
+from foretell.data.calendars.calendar import Frequency
 from foretell.data.errors import OptionError, Refusal
-from foretell.data.manifest import ANY_FREQUENCY, ForecasterSpec
-from foretell.data.options import Columns
+from foretell.data.series.options import Columns
 from foretell.model.config import ForecasterConfig, TrainingConfig
 from foretell.model.dataset import TrainingData, read_training_data
 from foretell.model.forecaster import Forecaster, Standardise

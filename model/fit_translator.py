@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from foretell.data.bundles.manifest import TranslatorSpec
 from foretell.data.errors import OptionError, TableError
-from foretell.data.manifest import TranslatorSpec
-from foretell.data.text import TOKENIZER_FILE, Tokenizer, learn_tokenizer
+from foretell.data.text.tokenizer import TOKENIZER_FILE, Tokenizer
+from foretell.data.text.tokenizer_training import learn_tokenizer
 from foretell.model.exchange import from_first
 from foretell.model.pairs import PairBatches, Pairs, validation_batches
 from foretell.model.ranks import is_first

@@ -24,7 +24,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from foretell.data.errors import ForetellError
-from foretell.data.text import BOS, EOS
+from foretell.data.text.tokenizer import BOS, EOS
 from foretell.model.cells import Cell, CellState
 from foretell.model.jacobians import (
     GATES,

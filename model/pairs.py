@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from foretell.data.text import BOS, EOS, PAD
+from foretell.data.text.tokenizer import BOS, EOS, PAD
 
 Ids = Sequence[int]
 

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import nn
 
+from foretell.data.bundles.manifest import ForecasterSpec, TranslatorSpec
+from foretell.data.bundles.records import read_record, to_plain
 from foretell.data.errors import BundleError, ForetellError
-from foretell.data.manifest import ForecasterSpec, TranslatorSpec
-from foretell.data.records import read_record, to_plain
 from foretell.model.checkpoint import CHECKPOINT_FILE
 from foretell.model.config import ForecasterConfig
 from foretell.model.exchange import from_first

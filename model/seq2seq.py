@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 from torch.nn import functional
 
-from foretell.data.text import BOS, PAD
+from foretell.data.text.tokenizer import BOS, PAD
 from foretell.model.dropout import Dropout
 from foretell.model.translator_config import TranslatorConfig
 

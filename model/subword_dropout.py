@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foretell.data.text import Tokenizer
+from foretell.data.text.tokenizer import Tokenizer
 from foretell.model.pairs import Ids, Pairs
 
 

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from foretell.data.text import PAD
+from foretell.data.text.tokenizer import PAD
 from foretell.model.seq2seq import NUM_UNPREDICTED, Seq2Seq
 from foretell.model.token_loss import token_loss
 

@@ -42,7 +42,7 @@ def load(
         DeviceError: CUDA was asked for and can't be had.
         OptionError: `device` or `threads` is none that there is.
     """
-    from foretell.data.bundle import read_bundle, resolve_bundle
+    from foretell.data.bundles.bundle import read_bundle, resolve_bundle
 
     bundle = read_bundle(resolve_bundle(path))
     if bundle.manifest.kind == "forecaster":

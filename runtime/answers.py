@@ -11,17 +11,17 @@ import numpy as np
 from jaxtyping import Float32
 
 from foretell.data.errors import OptionError
-from foretell.data.text import Tokenizer
-from foretell.data.translation import (
+from foretell.data.text.tokenizer import Tokenizer
+from foretell.data.text.translation import (
     Hypothesis,
     PairScore,
     RefusedSentencesError,
     SentenceRefusal,
     Translation,
 )
-from foretell.runtime.hypotheses import FoundHypothesis
+from foretell.runtime.search.hypotheses import FoundHypothesis
+from foretell.runtime.search.unknowns import read_text
 from foretell.runtime.sources import PairTask, SentenceTask
-from foretell.runtime.unknowns import read_text
 
 Answer = TypeVar("Answer")
 

@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float64, Int64
 
-from foretell.data.answers import forecast_table, raise_refused, warn_unused
-from foretell.data.bundle import (
+from foretell.data.bundles.bundle import (
     Bundle,
     ForecasterSpec,
     Manifest,
@@ -19,21 +18,22 @@ from foretell.data.bundle import (
     read_bundle,
     resolve_bundle,
 )
-from foretell.data.calendar import Frequency
+from foretell.data.calendars.calendar import Frequency
 from foretell.data.errors import BundleError, Refusal
-from foretell.data.grid import OnStep, by_frequency
-from foretell.data.options import Columns, ForecastOptions
-from foretell.data.panel import Panel, PanelForecast, Rows
-from foretell.data.regular import regularise
-from foretell.data.rows import read_future_rows, read_rows
+from foretell.data.series.answers import forecast_table, raise_refused, warn_unused
+from foretell.data.series.grid import OnStep, by_frequency
+from foretell.data.series.options import Columns, ForecastOptions
+from foretell.data.series.panel import Panel, PanelForecast, Rows
+from foretell.data.series.regular import regularise
+from foretell.data.series.rows import read_future_rows, read_rows
 from foretell.runtime.batching import check_horizon
 from foretell.runtime.origin import Origin
 from foretell.runtime.panels import forecast_quantiles, input_names
 from foretell.runtime.quantiles import check_levels
-from foretell.runtime.series_rows import SeriesRows
+from foretell.runtime.queues.series_rows import SeriesRows
+from foretell.runtime.queues.work import Plan
+from foretell.runtime.search.stopping import Stop
 from foretell.runtime.session import Session
-from foretell.runtime.stopping import Stop
-from foretell.runtime.work import Plan
 
 GRAPH_FILE = "forecaster.onnx"
 POINT_LEVEL = 0.5

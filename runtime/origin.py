@@ -4,9 +4,9 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from foretell.data.bundle import Bundle, read_bundle
+from foretell.data.bundles.bundle import Bundle, read_bundle
+from foretell.data.bundles.manifest import Manifest
 from foretell.data.errors import BundleError
-from foretell.data.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True)

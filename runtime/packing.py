@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Int64
 
-from foretell.data.text import PAD
+from foretell.data.text.tokenizer import PAD
 
 # So many tokens of a translation are reckoned as one piece of its source: they need room, not work.
 _TOKENS_OF_TARGET = 4

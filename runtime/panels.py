@@ -11,8 +11,8 @@ from functools import partial
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
-from foretell.data.bundle import ForecasterSpec
-from foretell.data.panel import Panel
+from foretell.data.bundles.bundle import ForecasterSpec
+from foretell.data.series.panel import Panel
 from foretell.runtime.batching import (
     Batch,
     fill_rows,
@@ -22,8 +22,8 @@ from foretell.runtime.batching import (
 )
 from foretell.runtime.devices import CPU_PROVIDER
 from foretell.runtime.quantiles import at_levels
+from foretell.runtime.search.stopping import Stop
 from foretell.runtime.session import Session
-from foretell.runtime.stopping import Stop
 
 # Tokens of a batch: on a CPU what its caches hold, on a GPU what fills it.
 _MAX_TOKENS = 2_048

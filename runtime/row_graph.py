@@ -6,7 +6,7 @@ here, in protobuf's wire format: the fields of onnx.proto by their numbers.
 
 from collections.abc import Sequence
 
-from foretell.data.manifest import TensorSpec
+from foretell.data.bundles.manifest import TensorSpec
 
 ROWS = "rows"
 

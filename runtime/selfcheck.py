@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
-from foretell.data.bundle import Bundle
+from foretell.data.bundles.bundle import Bundle
 from foretell.data.errors import BundleError
-from foretell.data.translation import TranslateOptions, Translation
+from foretell.data.text.translation import TranslateOptions, Translation
 from foretell.runtime.session import Session
 from foretell.runtime.translator import Translator
 

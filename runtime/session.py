@@ -13,13 +13,13 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import onnxruntime as ort
 
-from foretell.data.bundle import Bundle, TensorSpec
+from foretell.data.bundles.bundle import Bundle, TensorSpec
 from foretell.data.errors import BundleError, DeviceError, OptionError
 from foretell.runtime.cpu import allowed_cores
 from foretell.runtime.devices import CPU_PROVIDER, CUDA_PROVIDER, device_problems, open_graph
+from foretell.runtime.queues.turns import in_my_place, out_of_turn
 from foretell.runtime.row_graph import ROWS, row_graph, taken
-from foretell.runtime.stopping import Stop
-from foretell.runtime.turns import in_my_place, out_of_turn
+from foretell.runtime.search.stopping import Stop
 
 Item = TypeVar("Item")
 # An array in onnxruntime's own memory, on the device where the graph runs.

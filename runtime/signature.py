@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foretell.data.bundle import GraphSpec, TensorSpec
+from foretell.data.bundles.bundle import GraphSpec, TensorSpec
 from foretell.data.errors import BundleError
 
 BATCH, BEAMS, PAST_LEN = "batch", "beams", "past_len"

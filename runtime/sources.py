@@ -4,12 +4,13 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from foretell.data.bundle import TranslatorSpec
+from foretell.data.bundles.bundle import TranslatorSpec
 from foretell.data.errors import OptionError
-from foretell.data.text import EOS, Tokenizer, is_copied, normalise
-from foretell.data.translation import Hypothesis, TranslateOptions, Translation
-from foretell.runtime.hypotheses import SearchRequest
-from foretell.runtime.option_texts import OptionTexts
+from foretell.data.text.normalising import is_copied, normalise
+from foretell.data.text.tokenizer import EOS, Tokenizer
+from foretell.data.text.translation import Hypothesis, TranslateOptions, Translation
+from foretell.runtime.search.hypotheses import SearchRequest
+from foretell.runtime.search.option_texts import OptionTexts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

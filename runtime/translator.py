@@ -10,20 +10,30 @@ from functools import partial
 import numpy as np
 from jaxtyping import Bool, Int64
 
-from foretell.data.bundle import Bundle, Manifest, TranslatorSpec, read_bundle, resolve_bundle
+from foretell.data.bundles.bundle import (
+    Bundle,
+    Manifest,
+    TranslatorSpec,
+    read_bundle,
+    resolve_bundle,
+)
 from foretell.data.errors import BundleError, OptionError
-from foretell.data.sentences import check_pairs, check_sentences
-from foretell.data.text import TOKENIZER_FILE, Tokenizer, normalise
-from foretell.data.translation import PairScore, TranslateOptions, Translation, TranslationPart
+from foretell.data.text.normalising import normalise
+from foretell.data.text.sentences import check_pairs, check_sentences
+from foretell.data.text.tokenizer import TOKENIZER_FILE, Tokenizer
+from foretell.data.text.translation import PairScore, TranslateOptions, Translation, TranslationPart
 from foretell.runtime.answers import Answers, write_score, write_translation
-from foretell.runtime.decoder import OnnxDecoder
 from foretell.runtime.devices import CPU_PROVIDER
-from foretell.runtime.option_texts import OptionTexts
 from foretell.runtime.origin import Origin
 from foretell.runtime.packing import Batch, pad_sources, plan_batches, source_ladder
-from foretell.runtime.scoring import score_targets
-from foretell.runtime.search import search
-from foretell.runtime.sentence_rows import SentenceRows
+from foretell.runtime.queues.sentence_rows import SentenceRows
+from foretell.runtime.queues.work import Plan
+from foretell.runtime.search.decoder import OnnxDecoder
+from foretell.runtime.search.option_texts import OptionTexts
+from foretell.runtime.search.scoring import score_targets
+from foretell.runtime.search.search import search
+from foretell.runtime.search.stopping import Stop
+from foretell.runtime.search.streaming import stream_search
 from foretell.runtime.sources import (
     PairTask,
     SentenceTask,
@@ -32,9 +42,6 @@ from foretell.runtime.sources import (
     sentence_task,
     without_model,
 )
-from foretell.runtime.stopping import Stop
-from foretell.runtime.streaming import stream_search
-from foretell.runtime.work import Plan
 
 # Padded source tokens of a batch, counted once a beam: on a CPU what its caches hold, on a GPU
 # what fills it.

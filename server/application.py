@@ -15,30 +15,30 @@ from foretell.protos.v1 import forecaster_pb2, models_pb2, translator_pb2
 from foretell.protos.v1.forecaster_pb2_grpc import add_ForecasterServicer_to_server
 from foretell.protos.v1.models_pb2_grpc import add_ModelsServicer_to_server
 from foretell.protos.v1.translator_pb2_grpc import add_TranslatorServicer_to_server
-from foretell.server.answering import Answering
-from foretell.server.authorisation import Authorisation
-from foretell.server.calls import AroundCalls, ReadingInside
-from foretell.server.certificates import read_certificates
-from foretell.server.drain import Drain
-from foretell.server.errors import errors_as_status
-from foretell.server.forecaster_service import ForecasterService
-from foretell.server.http_guard import HttpGuard
-from foretell.server.inference_reflection import BothPools
-from foretell.server.inference_service import InferenceService
+from foretell.server.access.authorisation import Authorisation
+from foretell.server.access.certificates import read_certificates
+from foretell.server.access.security import takes_compressed
+from foretell.server.access.tokens import TokenFile
+from foretell.server.calls.answering import Answering
+from foretell.server.calls.drain import Drain
+from foretell.server.calls.errors import errors_as_status
+from foretell.server.calls.receiving import AroundCalls, ReadingInside
+from foretell.server.calls.request_sizes import RequestSizes
+from foretell.server.http.guard import HttpGuard
+from foretell.server.http.status_port import HEALTH, StatusPort
+from foretell.server.inference.reflection import BothPools
+from foretell.server.inference.service import InferenceService
 from foretell.server.listen import bind
-from foretell.server.model_health import ModelHealth
-from foretell.server.model_states import read_states
-from foretell.server.models_service import ModelsService
+from foretell.server.models.health import ModelHealth
+from foretell.server.models.repository import Repository
+from foretell.server.models.states import read_states
 from foretell.server.options import ServerOptions
-from foretell.server.peers import Peers
-from foretell.server.repository import Repository
-from foretell.server.request_sizes import RequestSizes
-from foretell.server.security import takes_compressed
-from foretell.server.status_port import HEALTH, StatusPort
-from foretell.server.telemetry import Telemetry
-from foretell.server.tokens import TokenFile
-from foretell.server.tracing import Tracing
-from foretell.server.translator_service import TranslatorService
+from foretell.server.services.forecaster import ForecasterService
+from foretell.server.services.models import ModelsService
+from foretell.server.services.translator import TranslatorService
+from foretell.server.telemetry.around_calls import Telemetry
+from foretell.server.telemetry.peers import Peers
+from foretell.server.telemetry.tracing import Tracing
 from foretell.server.wakeups import taken_together
 
 _FLUSH_S = 0.5  # health watchers never end by themselves; they get this long to hear the news

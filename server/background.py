@@ -7,8 +7,8 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 
 from foretell.server.application import Application
+from foretell.server.models.repository import Repository
 from foretell.server.options import ServerOptions
-from foretell.server.repository import Repository
 
 
 @contextmanager

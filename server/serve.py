@@ -11,21 +11,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from foretell.data.errors import OptionError
-from foretell.data.options import MAX_HORIZON
-from foretell.data.translation import LARGEST_BEAM
+from foretell.data.series.options import MAX_HORIZON
+from foretell.data.text.translation import LARGEST_BEAM
+from foretell.server.access.certificates import read_certificates
+from foretell.server.access.security import SecurityOptions
+from foretell.server.access.tokens import read_tokens
 from foretell.server.application import Ending
-from foretell.server.certificates import read_certificates
+from foretell.server.http.status_port import NEXT, check_metrics, metrics_address
 from foretell.server.listen import check_address
-from foretell.server.loading import load_warm
-from foretell.server.logs import LogCalls, LogFormat, log_to_stderr, name_worker
+from foretell.server.models.loading import load_warm
+from foretell.server.models.repository import Load, ModelControl, Repository
 from foretell.server.options import MIB, ServerOptions
 from foretell.server.process import Listen, on_orders, on_signals, serve_process
-from foretell.server.repository import Load, ModelControl, Repository
-from foretell.server.security import SecurityOptions
 from foretell.server.settings import settings_in_force, write_settings
-from foretell.server.status_port import NEXT, check_metrics, metrics_address
-from foretell.server.tokens import read_tokens
-from foretell.server.tracing import check_trace_endpoint
+from foretell.server.telemetry.logs import LogCalls, LogFormat, log_to_stderr, name_worker
+from foretell.server.telemetry.tracing import check_trace_endpoint
 from foretell.server.workers import Supervisor, hold_port
 
 _log = logging.getLogger(__name__)

@@ -9,8 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from foretell.runtime.cpu import allowed_cores
+from foretell.server.models.repository import ModelControl
 from foretell.server.options import MIB, ServerOptions
-from foretell.server.repository import ModelControl
 
 _OF_ONE_PROCESS = {"worker", "counts_folder"}
 _IN_MIB = {"max_queue_bytes": "max_queue_mib", "max_message_bytes": "max_message_mib"}

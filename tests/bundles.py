@@ -15,8 +15,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import pandas as pd
 
-from foretell.data.number_words import english_words, german_words
-from foretell.data.options import Columns
+from foretell.data.series.options import Columns
+from foretell.data.text.number_words import english_words, german_words
 
 COVARIATES = Columns(future_covariates=("promo",), past_covariates=("visits",), static=("size",))
 # Name: frequency, columns, training steps.

@@ -117,7 +117,12 @@ def _fingerprint(script: Path) -> str:
     """Name the code that decides what is built; a clean checkout has built none."""
     digest = hashlib.sha256(script.read_bytes())
     folders = [*(ROOT / "model").glob("*.py"), *(ROOT / "export").glob("*.py")]
-    names = ("data/manifest.py", "data/records.py", "data/number_words.py", "runtime/selfcheck.py")
+    names = (
+        "data/bundles/manifest.py",
+        "data/bundles/records.py",
+        "data/text/number_words.py",
+        "runtime/selfcheck.py",
+    )
     for file in sorted([*folders, *(ROOT / name for name in names)]):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:16]

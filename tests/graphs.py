@@ -59,7 +59,7 @@ def export(config: TranslatorConfig, target: Path, *, seed: int, noise: float = 
     """Export a model with weights that are far from their first ones."""
     import torch
 
-    from foretell.data.bundle import Manifest, TranslatorSpec, write_bundle
+    from foretell.data.bundles.bundle import Manifest, TranslatorSpec, write_bundle
     from foretell.export.translator import export_translator
     from foretell.model.run import WEIGHTS_FILE, make_translator, save_weights
 

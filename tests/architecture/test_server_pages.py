@@ -8,9 +8,9 @@ import pytest
 import typer
 
 from foretell.cli.main import app
-from foretell.server.metrics import Metrics
-from foretell.server.observing import Observer
-from foretell.server.repository import State
+from foretell.server.models.repository import State
+from foretell.server.telemetry.metrics import Metrics
+from foretell.server.telemetry.observing import Observer
 
 ROOT = Path(__file__).parents[2]
 SERVER = ROOT / "server"

@@ -25,8 +25,16 @@ def run(code):
         ("foretell.runtime",),
         ("foretell.server.serve",),
         ("foretell.client", "foretell.client.aio"),
-        ("foretell.jobs.batch", "foretell.jobs.evaluation", "foretell.jobs.plot"),
-        ("foretell.jobs.translate", "foretell.jobs.score", "foretell.jobs.translation_quality"),
+        (
+            "foretell.jobs.tables.batch",
+            "foretell.jobs.evaluation.backtest",
+            "foretell.jobs.pictures.plot",
+        ),
+        (
+            "foretell.jobs.lines.translate",
+            "foretell.jobs.lines.score",
+            "foretell.jobs.evaluation.translation_quality",
+        ),
         ("foretell.cli.main",),
     ],
     ids=lambda modules: modules[0],

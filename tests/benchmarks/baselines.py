@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from foretell.data.baselines import naive2, seasonal_naive
-from foretell.data.metrics import (
+from foretell.data.measures.baselines import naive2, seasonal_naive
+from foretell.data.measures.metrics import (
     coverage,
     mase,
     mean_over_series,
@@ -22,9 +22,9 @@ from foretell.data.metrics import (
     smape,
     weighted_quantile_loss,
 )
-from foretell.data.ridge import fit_ridge
-from foretell.data.theta import theta
-from foretell.jobs.tally import INTERVALS, LEVELS, LOSS_LEVELS
+from foretell.data.measures.ridge import fit_ridge
+from foretell.data.measures.theta import theta
+from foretell.jobs.evaluation.tally import INTERVALS, LEVELS, LOSS_LEVELS
 
 SETS = {"Hourly": (24, 48), "Weekly": (1, 13)}
 

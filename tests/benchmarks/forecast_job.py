@@ -25,9 +25,9 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from foretell.data.options import ForecastOptions
-from foretell.data.panel import Rows
-from foretell.jobs.table_text import table_lines
+from foretell.data.series.options import ForecastOptions
+from foretell.data.series.panel import Rows
+from foretell.jobs.tables.text import table_lines
 from foretell.runtime import load_forecaster
 
 RESULT = Path(__file__).with_suffix(".json")

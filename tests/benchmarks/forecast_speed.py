@@ -21,8 +21,8 @@ import pandas as pd
 import torch
 
 from foretell.client import Client
-from foretell.data.bundle import read_bundle
-from foretell.data.options import Columns
+from foretell.data.bundles.bundle import read_bundle
+from foretell.data.series.options import Columns
 from foretell.export.build import export_run
 from foretell.export.forecaster_proof import through_runtime
 from foretell.model.config import ForecasterConfig, TrainingConfig

@@ -19,10 +19,10 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 
-from foretell.data.bundle import read_bundle, resolve_bundle
-from foretell.data.text import BOS
-from foretell.runtime.decoder import OnnxDecoder
-from foretell.runtime.decoding import StepRequest
+from foretell.data.bundles.bundle import read_bundle, resolve_bundle
+from foretell.data.text.tokenizer import BOS
+from foretell.runtime.search.decoder import OnnxDecoder
+from foretell.runtime.search.decoding import StepRequest
 
 STEPS, TURNS, SOURCE = 20, 15, 16
 CACHES, WIDTH = 12, 256

@@ -21,14 +21,14 @@ from pathlib import Path
 
 import numpy as np
 
-from foretell.data.bundle import Bundle, Manifest, read_bundle, resolve_bundle, write_bundle
-from foretell.data.text import EOS
-from foretell.data.translation import TranslateOptions
+from foretell.data.bundles.bundle import Bundle, Manifest, read_bundle, resolve_bundle, write_bundle
+from foretell.data.text.tokenizer import EOS
+from foretell.data.text.translation import TranslateOptions
 from foretell.export.forecaster_proof import through_runtime
 from foretell.export.int8 import quantise_graph
-from foretell.runtime.decoder import OnnxDecoder
-from foretell.runtime.hypotheses import SearchRequest
-from foretell.runtime.search import search
+from foretell.runtime.search.decoder import OnnxDecoder
+from foretell.runtime.search.hypotheses import SearchRequest
+from foretell.runtime.search.search import search
 from foretell.runtime.session import Session
 
 TURNS = 7

@@ -18,10 +18,10 @@ import pandas as pd
 
 from foretell.client.codec import Span
 from foretell.client.translation_codec import read_event, read_translations, write_options
-from foretell.data.number_words import english_words
-from foretell.data.options import Columns, ForecastOptions
-from foretell.data.rows import read_rows
-from foretell.data.translation import RefusedSentencesError, TranslateOptions, TranslationPart
+from foretell.data.series.options import Columns, ForecastOptions
+from foretell.data.series.rows import read_rows
+from foretell.data.text.number_words import english_words
+from foretell.data.text.translation import RefusedSentencesError, TranslateOptions, TranslationPart
 from foretell.protos.arrays import pack_doubles, pack_integers
 from foretell.protos.inference import inference_pb2
 from foretell.protos.v1 import arrays_pb2, forecaster_pb2, translator_pb2

@@ -16,11 +16,18 @@ import numpy as np
 import pandas as pd
 
 from foretell.cli.progress import training_progress
-from foretell.data.baselines import naive2, seasonal_naive
-from foretell.data.metrics import coverage, mase, mean_over_series, owa, seasonal_scale, smape
-from foretell.data.metrics import weighted_quantile_loss as wql
-from foretell.data.options import Columns
-from foretell.data.theta import theta
+from foretell.data.measures.baselines import naive2, seasonal_naive
+from foretell.data.measures.metrics import (
+    coverage,
+    mase,
+    mean_over_series,
+    owa,
+    seasonal_scale,
+    smape,
+)
+from foretell.data.measures.metrics import weighted_quantile_loss as wql
+from foretell.data.measures.theta import theta
+from foretell.data.series.options import Columns
 from foretell.export.build import export_run
 from foretell.model.config import ForecasterConfig, TrainingConfig
 from foretell.model.fit import fit_forecaster

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from live_server import LiveServer, fill_models, tests_bundle
 
-from foretell.data.number_words import LARGEST_NUMBER, english_words
+from foretell.data.text.number_words import LARGEST_NUMBER, english_words
 
 RESULT = Path(__file__).with_suffix(".json")
 COMMAND = [sys.executable, "-m", "foretell.cli.main", "translate"]

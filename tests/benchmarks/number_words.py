@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from foretell.cli.progress import training_progress
-from foretell.data.translation import TranslateOptions
+from foretell.data.text.translation import TranslateOptions
 from foretell.export.build import export_run
 from foretell.model.fit_translator import Corpus, fit_translator
 from foretell.model.translator_config import (

@@ -23,12 +23,12 @@ from pathlib import Path
 from forecast_job import digest, make_files
 from ray.cluster_utils import Cluster
 
-from foretell.data.options import Columns
-from foretell.data.reading import CsvFormat
-from foretell.jobs.batch import Listeners, run_job
-from foretell.jobs.doors import local_door
-from foretell.jobs.forecast_job import ForecastJob
+from foretell.data.series.options import Columns
+from foretell.data.tables.reading import CsvFormat
 from foretell.jobs.summary import JobProgress
+from foretell.jobs.tables.batch import Listeners, run_job
+from foretell.jobs.tables.doors import local_door
+from foretell.jobs.tables.forecast_job import ForecastJob
 
 RESULT = Path(__file__).with_suffix(".json")
 
@@ -40,8 +40,8 @@ def run_one(data: str, model: str, output: str, options: str) -> None:
     if address is None:
         door = partial(local_door, Path(model), device="cpu", threads=count)
     else:
-        from foretell.jobs.ray_cluster import RayWorkers
-        from foretell.jobs.ray_doors import ray_door
+        from foretell.jobs.ray.cluster import RayWorkers
+        from foretell.jobs.ray.doors import ray_door
 
         workers = RayWorkers(address=address, num_workers=count, threads=1, device="cpu")
         door = partial(ray_door, Path(model), workers)

@@ -20,11 +20,11 @@ from pathlib import Path
 import pandas as pd
 
 from foretell.client import Client
-from foretell.data.bundle import read_manifest
+from foretell.data.bundles.bundle import read_manifest
 from foretell.runtime import Forecaster, Translator
 from foretell.server.background import serve_in_background
-from foretell.server.loading import load_warm
-from foretell.server.repository import ModelControl, Repository
+from foretell.server.models.loading import load_warm
+from foretell.server.models.repository import ModelControl, Repository
 
 _IDLE_S = 15.0
 

@@ -24,7 +24,7 @@ from typing import Any
 import grpc
 import numpy as np
 
-from foretell.data.number_words import english_words
+from foretell.data.text.number_words import english_words
 from foretell.protos.arrays import pack_doubles, pack_integers
 from foretell.protos.inference import inference_pb2
 from foretell.protos.v1 import arrays_pb2, forecaster_pb2, translator_pb2

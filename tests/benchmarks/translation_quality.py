@@ -24,12 +24,12 @@ from pathlib import Path
 import torch
 
 from foretell.cli.progress import training_progress
-from foretell.data.translation import TranslateOptions
+from foretell.data.text.translation import TranslateOptions
 from foretell.export.build import export_run
 from foretell.export.torch_decoder import TorchDecoder
 from foretell.export.validation import bleu_scorer
-from foretell.jobs.translation_quality import evaluate_translator
-from foretell.jobs.translator_doors import TranslatorDoor
+from foretell.jobs.evaluation.translation_quality import evaluate_translator
+from foretell.jobs.lines.doors import TranslatorDoor
 from foretell.model.fit_translator import Corpus, fit_translator
 from foretell.model.run import TranslatorRun, read_run
 from foretell.model.translator_config import (

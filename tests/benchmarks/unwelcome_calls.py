@@ -14,8 +14,8 @@ import known_answers as known
 import numpy as np
 from known_answers import LEFT, Answer, Question
 
-from foretell.data.number_words import english_words
-from foretell.data.translation import TranslateOptions
+from foretell.data.text.number_words import english_words
+from foretell.data.text.translation import TranslateOptions
 from foretell.protos.arrays import pack_doubles
 from foretell.protos.inference import inference_pb2
 from foretell.protos.v1 import models_pb2, translator_pb2

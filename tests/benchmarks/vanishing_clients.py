@@ -13,8 +13,8 @@ import grpc
 import known_answers as known
 from live_server import connect
 
-from foretell.data.number_words import english_words
-from foretell.data.translation import TranslateOptions
+from foretell.data.text.number_words import english_words
+from foretell.data.text.translation import TranslateOptions
 
 _MORE = 10  # requests of one who asks far more than is answered yet
 

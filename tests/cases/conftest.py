@@ -24,11 +24,11 @@ import pytest
 from foretell.cli.main import run
 from foretell.client import Client
 from foretell.data.errors import ForetellError, OptionError, RefusedSeriesError, TableWarning
-from foretell.data.options import Columns
-from foretell.data.reading import CsvFormat, read_table
+from foretell.data.series.options import Columns
+from foretell.data.tables.reading import CsvFormat, read_table
 from foretell.runtime import load
 from foretell.server.background import serve_in_background
-from foretell.server.repository import Repository
+from foretell.server.models.repository import Repository
 
 CASES = Path(__file__).parent
 _LARGE_ROWS = 10_000

@@ -13,7 +13,7 @@ import pytest
 from foretell.client import Client
 from foretell.data.errors import BundleError, DeviceError
 from foretell.runtime import load
-from foretell.server.repository import Repository
+from foretell.server.models.repository import Repository
 
 CASES = Path(__file__).parent
 HEADER = "unique_id,ds,y\n"

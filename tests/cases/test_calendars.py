@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from foretell.data.reading import read_table
+from foretell.data.tables.reading import read_table
 
 CASES = Path(__file__).parent
 STORED = json.loads((CASES / "HA14.json").read_text())

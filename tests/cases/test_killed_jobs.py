@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from foretell.data.errors import ForetellError
-from foretell.jobs.journal import Journal
+from foretell.jobs.journals.journal import Journal
 
 SERIES, STEPS, HORIZON = 500, 60, 7
 CHUNK_ROWS = 10 * STEPS

@@ -15,8 +15,8 @@ from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
 from foretell.protos.v1.translator_pb2_grpc import TranslatorStub
 from foretell.runtime import load
 from foretell.server.background import serve_in_background
+from foretell.server.models.repository import Repository
 from foretell.server.options import MIB, ServerOptions
-from foretell.server.repository import Repository
 
 OPEN = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 DAY_NS = 86_400_000_000_000

@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 
 from foretell.client import Client
-from foretell.data.translation import TranslateOptions
+from foretell.data.text.translation import TranslateOptions
 from foretell.runtime import load
 from foretell.server.background import serve_in_background
-from foretell.server.repository import Repository
+from foretell.server.models.repository import Repository
 
 DAYS = pd.date_range("2024-01-01", periods=40)
 

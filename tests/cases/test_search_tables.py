@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from foretell.data.text import BOS, EOS
-from foretell.data.translation import TranslateOptions
-from foretell.runtime.hypotheses import SearchRequest
-from foretell.runtime.search import search
+from foretell.data.text.tokenizer import BOS, EOS
+from foretell.data.text.translation import TranslateOptions
+from foretell.runtime.search.hypotheses import SearchRequest
+from foretell.runtime.search.search import search
 
 TABLES = runpy.run_path(str(Path(__file__).parents[1] / "runtime" / "search_tables.py"))
 

@@ -15,13 +15,13 @@ import pytest
 
 from foretell.client import Client
 from foretell.data.errors import BundleError, DeviceError
-from foretell.data.number_words import english_words
-from foretell.data.translation import TranslateOptions
+from foretell.data.text.number_words import english_words
+from foretell.data.text.translation import TranslateOptions
 from foretell.protos.v1 import translator_pb2 as wire
 from foretell.protos.v1.translator_pb2_grpc import TranslatorStub
 from foretell.runtime import load
 from foretell.runtime.cpu import allowed_cores
-from foretell.server.model_health import LIVENESS
+from foretell.server.models.health import LIVENESS
 
 PROCESSES = runpy.run_path(str(Path(__file__).parents[1] / "server" / "server_process.py"))
 CommandProcess, wait_for_health = PROCESSES["CommandProcess"], PROCESSES["wait_for_health"]

@@ -11,14 +11,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from foretell.data.answers import forecast_table
-from foretell.data.calendar import Frequency
+from foretell.data.calendars.calendar import Frequency
 from foretell.data.errors import TableError
-from foretell.data.options import Columns, ForecastOptions
-from foretell.data.panel import Panel, PanelForecast
-from foretell.data.reading import CsvFormat, read_table
-from foretell.data.regular import regularise
-from foretell.data.rows import read_future_rows, read_rows
+from foretell.data.series.answers import forecast_table
+from foretell.data.series.options import Columns, ForecastOptions
+from foretell.data.series.panel import Panel, PanelForecast
+from foretell.data.series.regular import regularise
+from foretell.data.series.rows import read_future_rows, read_rows
+from foretell.data.tables.reading import CsvFormat, read_table
 
 CASES = Path(__file__).parent
 

@@ -7,18 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from foretell.data.lines import count_lines, read_lines
-from foretell.data.text import (
-    BOS,
-    EOS,
-    PAD,
-    UNK,
-    Tokenizer,
-    is_blank,
-    is_copied,
-    normalise,
-    train_tokenizer,
-)
+from foretell.data.text.lines import count_lines, read_lines
+from foretell.data.text.normalising import is_blank, is_copied, normalise
+from foretell.data.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
+from foretell.data.text.tokenizer_training import train_tokenizer
 
 CASES = Path(__file__).parent
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from foretell.data.number_words import english_words
-from foretell.data.translation import (
+from foretell.data.text.number_words import english_words
+from foretell.data.text.translation import (
     RefusedSentencesError,
     TranslateOptions,
     Translation,

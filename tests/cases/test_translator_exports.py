@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from foretell.data.bundle import read_bundle
-from foretell.data.text import BOS
+from foretell.data.bundles.bundle import read_bundle
+from foretell.data.text.tokenizer import BOS
 from foretell.export.paired_decoder import PairedDecoder
 from foretell.export.torch_decoder import TorchDecoder
 from foretell.export.translator import EXAMPLE_LENGTH
 from foretell.export.translator_parity import change_beams, lead_along, source_batches
 from foretell.model.run import WEIGHTS_FILE, load_weights, make_translator, translator_config
-from foretell.runtime.decoder import OnnxDecoder
-from foretell.runtime.decoding import StepRequest
+from foretell.runtime.search.decoder import OnnxDecoder
+from foretell.runtime.search.decoding import StepRequest
 
 LENGTHS = (1, 2, 3, EXAMPLE_LENGTH - 1, EXAMPLE_LENGTH, EXAMPLE_LENGTH + 1)
 

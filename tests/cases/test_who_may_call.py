@@ -19,7 +19,7 @@ from grpc_reflection.v1alpha import reflection_pb2
 from foretell.client import Client
 from foretell.protos.inference import inference_pb2
 from foretell.protos.v1 import forecaster_pb2, models_pb2, translator_pb2
-from foretell.server.tokens import CLOCK_DRIFT_S
+from foretell.server.access.tokens import CLOCK_DRIFT_S
 
 CASES = Path(__file__).parent
 PROCESSES = runpy.run_path(str(CASES.parent / "server" / "server_process.py"))

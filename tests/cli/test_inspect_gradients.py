@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from foretell.cli.inspect_gradients import readable
-from foretell.data.manifest import ForecasterSpec, TranslatorSpec
-from foretell.data.number_words import english_words
-from foretell.data.text import TOKENIZER_FILE, train_tokenizer
+from foretell.data.bundles.manifest import ForecasterSpec, TranslatorSpec
+from foretell.data.text.number_words import english_words
+from foretell.data.text.tokenizer import TOKENIZER_FILE
+from foretell.data.text.tokenizer_training import train_tokenizer
 from foretell.model.config import ForecasterConfig
 from foretell.model.forecaster import Forecaster
 from foretell.model.gradients import measure_gradients
@@ -117,7 +118,7 @@ def test_the_json_holds_the_numbers_that_the_library_measures(inspect, run):
     ended = inspect("run", "--src", "in.en", "--sentences", 3, "--json")
     told = json.loads(ended.out)
     found = read_run(folder)
-    from foretell.data.text import Tokenizer
+    from foretell.data.text.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.from_file(folder / TOKENIZER_FILE)
     sources = [tokenizer.encode(line) for line in TEXT.splitlines()[:3]]

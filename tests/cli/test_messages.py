@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 
 from foretell.cli.messages import by_stage
-from foretell.data.translation import TranslateOptions
+from foretell.data.text.translation import TranslateOptions
 from foretell.jobs.amounts import counted
-from foretell.jobs.option_names import as_options, problem_as_options
+from foretell.jobs.lines.option_names import as_options, problem_as_options
 
 
 @pytest.mark.parametrize(

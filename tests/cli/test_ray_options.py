@@ -43,8 +43,8 @@ def test_what_contradicts_is_refused(foretell, command, options, message):
 
 def test_without_ray_the_extra_is_named(foretell, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    for name in ("ray_cluster", "ray_doors", "ray_workers"):
-        monkeypatch.delitem(sys.modules, f"foretell.jobs.{name}", raising=False)
+    for name in ("cluster", "doors", "workers"):
+        monkeypatch.delitem(sys.modules, f"foretell.jobs.ray.{name}", raising=False)
     ended = foretell("translate", "in", "--model", "m", "--output", "o", "--ray")
     assert ended.code == 1
     assert "ray is not installed; pip install 'foretell[ray]'" in ended.err

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 import torch
 
-from foretell.data.number_words import number_pairs
+from foretell.data.text.number_words import number_pairs
 
 TORCHRUN = [str(Path(sys.executable).with_name("torchrun")), "--nproc-per-node", "2"]
 FORECASTER = ["train", "forecaster", "in.csv", "--freq", "D", "--horizon", "7", "--patch", "7"]

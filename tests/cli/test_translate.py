@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from foretell.data.translation import RefusedSentencesError, TranslateOptions
+from foretell.data.text.translation import RefusedSentencesError, TranslateOptions
 from foretell.runtime import load_translator
 from foretell.server.background import serve_in_background
+from foretell.server.models.repository import Repository
+from foretell.server.models.served import Model
 from foretell.server.options import ServerOptions
-from foretell.server.repository import Repository
-from foretell.server.served import Model
 
 CASES = Path(__file__).parents[1] / "cases"
 WORDS = "twenty one\nthree hundred and five\nsixty four\n"

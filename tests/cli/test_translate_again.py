@@ -8,9 +8,9 @@ import pytest
 
 from foretell.runtime import load_translator
 from foretell.server.background import serve_in_background
+from foretell.server.models.repository import Repository
+from foretell.server.models.served import Model
 from foretell.server.options import ServerOptions
-from foretell.server.repository import Repository
-from foretell.server.served import Model
 
 WORDS = "twenty one\nthree hundred and five\nsixty four\n"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from foretell.data.number_words import number_pairs
+from foretell.data.text.number_words import number_pairs
 
 SMALL = ["--d-model", 16, "--layers", 1, "--vocab-size", 330, "--max-length", 64]
 SHORT = ["--threads", 1, "--steps", 4, "--batch-tokens", 200, "--validate-every", 2]

@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from foretell.cli.main import app
-from foretell.jobs.option_names import problem_as_options
+from foretell.jobs.lines.option_names import problem_as_options
 
 OTHERS = {"help", "tokens", "batching"}  # flags, or words that texts begin with
 SERVE = [

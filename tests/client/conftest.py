@@ -10,9 +10,9 @@ import pytest
 from foretell.client import AsyncClient, Client
 from foretell.runtime import load
 from foretell.server.background import serve_in_background
+from foretell.server.models.repository import Repository
+from foretell.server.models.served import Model
 from foretell.server.options import ServerOptions
-from foretell.server.repository import Repository
-from foretell.server.served import Model
 
 FAKES = Path(__file__).parents[1] / "server"
 FakeForecaster = runpy.run_path(str(FAKES / "fake_forecaster.py"))["FakeForecaster"]

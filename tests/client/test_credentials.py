@@ -9,14 +9,14 @@ import pytest
 
 from foretell.client import AsyncClient, Client, Credentials, RemoteError
 from foretell.data.errors import OptionError
-from foretell.data.translation import TranslateOptions
-from foretell.jobs.doors import remote_door
-from foretell.jobs.translator_doors import remote_translator
+from foretell.data.text.translation import TranslateOptions
+from foretell.jobs.lines.doors import remote_translator
+from foretell.jobs.tables.doors import remote_door
+from foretell.server.access.security import SecurityOptions
 from foretell.server.background import serve_in_background
+from foretell.server.models.repository import Repository
+from foretell.server.models.served import Model
 from foretell.server.options import ServerOptions
-from foretell.server.repository import Repository
-from foretell.server.security import SecurityOptions
-from foretell.server.served import Model
 
 TOKEN = "s3cret-of.the~house"
 FILES = {"ca": "ca.pem", "cert": "mine.pem", "key": "mine.key"}

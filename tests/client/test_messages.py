@@ -10,8 +10,8 @@ from foretell.client.chunks import align_future, cut
 from foretell.client.codec import Span, read_response, wire_ids
 from foretell.client.errors import RemoteError
 from foretell.data.errors import Refusal, TableError
-from foretell.data.options import ForecastOptions
-from foretell.data.panel import Rows
+from foretell.data.series.options import ForecastOptions
+from foretell.data.series.panel import Rows
 from foretell.protos.arrays import pack_doubles, pack_integers
 from foretell.protos.v1.arrays_pb2 import StampKind
 from foretell.protos.v1.forecaster_pb2 import ForecastResponse, SeriesError

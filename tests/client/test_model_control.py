@@ -7,7 +7,7 @@ import pytest
 from foretell.client import AsyncClient, Client, RemoteError
 from foretell.data.errors import BundleError, OptionError
 from foretell.server.background import serve_in_background
-from foretell.server.repository import ModelControl, Repository
+from foretell.server.models.repository import ModelControl, Repository
 
 
 @pytest.fixture

@@ -14,12 +14,12 @@ from foretell.client import RemoteError
 from foretell.client.errors import read_details
 from foretell.client.options import ClientOptions
 from foretell.client.retries import Retries
-from foretell.data.translation import TranslateOptions
+from foretell.data.text.translation import TranslateOptions
 from foretell.server.background import serve_in_background
-from foretell.server.errors import ModelNotReadyError
+from foretell.server.calls.errors import ModelNotReadyError
+from foretell.server.models.repository import Repository
+from foretell.server.models.served import Model
 from foretell.server.options import ServerOptions
-from foretell.server.repository import Repository
-from foretell.server.served import Model
 
 WAIT_S = 60.0
 DETAILS = "grpc-status-details-bin"
@@ -55,7 +55,7 @@ def full(seconds, reason="QUEUE_FULL"):
 @pytest.fixture
 def refused(monkeypatch):
     """Is set once a client has heard a refusal; a server says that a batch takes a moment."""
-    monkeypatch.setattr("foretell.runtime.pace._UNKNOWN_S", 0.05)
+    monkeypatch.setattr("foretell.runtime.queues.pace._UNKNOWN_S", 0.05)
     heard, wait_s = threading.Event(), Retries.wait_s
 
     def hear(self, error):

@@ -19,8 +19,8 @@ from foretell.client.translation_codec import (
     sendable,
     write_options,
 )
-from foretell.data.normalising import normalise
-from foretell.data.translation import SentenceRefusal, TranslateOptions, TranslationPart
+from foretell.data.text.normalising import normalise
+from foretell.data.text.translation import SentenceRefusal, TranslateOptions, TranslationPart
 from foretell.protos.arrays import pack_doubles
 from foretell.protos.v1 import translator_pb2 as wire
 

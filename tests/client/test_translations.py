@@ -7,7 +7,7 @@ import pytest
 
 from foretell.client import AsyncClient, Client, RemoteError
 from foretell.data.errors import OptionError
-from foretell.data.translation import (
+from foretell.data.text.translation import (
     RefusedSentencesError,
     TranslateOptions,
     Translation,

@@ -11,8 +11,8 @@ import pytest
 
 from foretell.client import Client
 from foretell.data.errors import OptionError
-from foretell.data.number_words import english_words
-from foretell.data.translation import RefusedSentencesError, TranslateOptions
+from foretell.data.text.number_words import english_words
+from foretell.data.text.translation import RefusedSentencesError, TranslateOptions
 from foretell.runtime import load
 
 # The models of the tests know those below 100; long and short ones mixed.

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from foretell.server.background import serve_in_background
+from foretell.server.models.repository import Repository
+from foretell.server.models.served import Model
 from foretell.server.options import ServerOptions
-from foretell.server.repository import Repository
-from foretell.server.served import Model
 
 FOLDER = Path(__file__).parent
 LINKS = FOLDER.parents[1] / "build" / "typing"

@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 
 from foretell.data.errors import TableError
-from foretell.data.file_rows import file_rows
-from foretell.data.options import Columns, ForecastOptions
-from foretell.data.panel import Panel, Rows
-from foretell.data.reading import CsvFormat, read_table
-from foretell.data.regular import regularise
-from foretell.data.rows import read_future_rows, read_rows
-from foretell.data.table_plan import TablePlan, plan_table
+from foretell.data.series.options import Columns, ForecastOptions
+from foretell.data.series.panel import Panel, Rows
+from foretell.data.series.regular import regularise
+from foretell.data.series.rows import read_future_rows, read_rows
+from foretell.data.tables.file_rows import file_rows
+from foretell.data.tables.plan import TablePlan, plan_table
+from foretell.data.tables.reading import CsvFormat, read_table
 
 Refused = list[tuple[int, object, str]]
 

@@ -4,8 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from foretell.data.answers import forecast_table, quantile_column, raise_refused, warn_unused
-from foretell.data.calendar import Frequency
+from foretell.data.calendars.calendar import Frequency
 from foretell.data.errors import (
     ForetellError,
     OptionError,
@@ -13,7 +12,8 @@ from foretell.data.errors import (
     RefusedSeriesError,
     TableWarning,
 )
-from foretell.data.panel import PanelForecast
+from foretell.data.series.answers import forecast_table, quantile_column, raise_refused, warn_unused
+from foretell.data.series.panel import PanelForecast
 
 STAMPS = pd.DatetimeIndex(["2024-03-30 23:00", "2024-03-31 22:00"]).as_unit("ns").asi8
 

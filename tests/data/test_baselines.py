@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from foretell.data.baselines import naive2, seasonal_naive
-from foretell.data.theta import theta
+from foretell.data.measures.baselines import naive2, seasonal_naive
+from foretell.data.measures.theta import theta
 
 NAN = float("nan")
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foretell.data.errors import TableError
-from foretell.data.options import Columns
-from foretell.data.reading import CsvFormat, read_table
-from foretell.data.rows import read_rows
+from foretell.data.series.options import Columns
+from foretell.data.series.rows import read_rows
+from foretell.data.tables.reading import CsvFormat, read_table
 
 HEADER = ["unique_id", "ds", "y", "note"]
 

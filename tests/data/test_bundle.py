@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from foretell.data.bundle import (
+from foretell.data.bundles.bundle import (
     MANIFEST_FILE,
     Bundle,
     ForecasterSpec,

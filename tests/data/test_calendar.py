@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretell.data.aliases import CLOCK_NS, MONTHS, WEEKDAYS
-from foretell.data.calendar import Frequency
+from foretell.data.calendars.aliases import CLOCK_NS, MONTHS, WEEKDAYS
+from foretell.data.calendars.calendar import Frequency
+from foretell.data.calendars.zones import DAY_NS, from_wall, skipped_days
 from foretell.data.errors import FrequencyError, OptionError
-from foretell.data.zones import DAY_NS, from_wall, skipped_days
 
 CLOCK = ["ns", "us", "ms", "s", "min", "h", "15min", "3h", "90s"]
 CALENDAR = [

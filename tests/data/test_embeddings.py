@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretell.data.embeddings import Embeddings, read_embeddings
 from foretell.data.errors import TextError
-from foretell.data.text import PAD, Tokenizer, train_tokenizer
+from foretell.data.text.embeddings import Embeddings, read_embeddings
+from foretell.data.text.tokenizer import PAD, Tokenizer
+from foretell.data.text.tokenizer_training import train_tokenizer
 
 SENTENCES = ["The door is open, the shop is not.", "nine doors, nine cafés"] * 20
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretell.data.calendar import Frequency
+from foretell.data.calendars.calendar import Frequency
+from foretell.data.calendars.inference import anchored, candidates, infer
 from foretell.data.errors import FrequencyError
-from foretell.data.inference import anchored, candidates, infer
 
 ALIASES = [
     *["ns", "us", "ms", "s", "min", "h", "15min", "90s", "36h", "D", "2D", "10D", "B", "2B", "3B"],

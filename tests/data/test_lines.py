@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foretell.data.errors import TextError
-from foretell.data.lines import (
+from foretell.data.text.lines import (
     LARGEST_LINE_BYTES,
     arriving_lines,
     count_lines,

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretell.data.bundle import ForecasterSpec, GraphSpec, Manifest, TensorSpec, TranslatorSpec
+from foretell.data.bundles.bundle import (
+    ForecasterSpec,
+    GraphSpec,
+    Manifest,
+    TensorSpec,
+    TranslatorSpec,
+)
 from foretell.data.errors import BundleError
 
 GRAPH = "forecaster.onnx"
@@ -127,7 +133,7 @@ class TestManifest:
         self, stored: str, today: str
     ) -> None:
         """HA14. `M` must not become minutes, nor `MS` milliseconds."""
-        from foretell.data.calendar import Frequency
+        from foretell.data.calendars.calendar import Frequency
 
         value = json.loads(make_manifest().to_json())
         value["forecaster"]["frequency"] = stored

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from foretell.data.metrics import (
+from foretell.data.measures.metrics import (
     coverage,
     mase,
     mean_over_series,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from foretell.data.text import is_blank, is_copied, normalise
+from foretell.data.text.normalising import is_blank, is_copied, normalise
 
 # Of every Unicode character, lone surrogates too, those that meet the rules come often.
 ODD = (

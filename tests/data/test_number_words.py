@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foretell.data.errors import OptionError
-from foretell.data.number_words import (
+from foretell.data.text.number_words import (
     LARGEST_COUNT,
     LARGEST_NUMBER,
     english_words,

@@ -8,9 +8,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from foretell.data.calendar import Frequency
+from foretell.data.calendars.calendar import Frequency
 from foretell.data.errors import FrequencyError, OptionError
-from foretell.data.options import Columns, ForecastOptions
+from foretell.data.series.options import Columns, ForecastOptions
 
 
 def unchecked(kind: type, **fields: object) -> object:

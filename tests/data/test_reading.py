@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretell.data.dates import read_dates
 from foretell.data.errors import OptionError, TableError
-from foretell.data.options import Columns
-from foretell.data.reading import CsvFormat, read_table
-from foretell.data.rows import read_rows
+from foretell.data.series.options import Columns
+from foretell.data.series.rows import read_rows
+from foretell.data.tables.dates import read_dates
+from foretell.data.tables.reading import CsvFormat, read_table
 
 PLAIN = "unique_id,ds,y\n007,2024-01-01,1.5\n7,2024-01-02,\nNA,2024-01-03,-2e3\n"
 

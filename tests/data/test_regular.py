@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foretell.data.errors import FrequencyError
-from foretell.data.options import Columns, ForecastOptions
-from foretell.data.panel import Panel
-from foretell.data.regular import regularise
-from foretell.data.rows import read_rows
+from foretell.data.series.options import Columns, ForecastOptions
+from foretell.data.series.panel import Panel
+from foretell.data.series.regular import regularise
+from foretell.data.series.rows import read_rows
 
 COLUMNS = Columns(future_covariates=("promo",), past_covariates=("price",))
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from foretell.data import ridge
-from foretell.data.baselines import seasonal_naive
-from foretell.data.ridge import fit_ridge
+from foretell.data.measures import ridge
+from foretell.data.measures.baselines import seasonal_naive
+from foretell.data.measures.ridge import fit_ridge
 
 LEVELS = (0.1, 0.5, 0.9)
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foretell.data.errors import TableError
-from foretell.data.options import Columns
-from foretell.data.panel import Rows
-from foretell.data.rows import read_future_rows, read_rows
+from foretell.data.series.options import Columns
+from foretell.data.series.panel import Rows
+from foretell.data.series.rows import read_future_rows, read_rows
 
 DAYS = pd.date_range("2024-01-01", periods=4, freq="D")
 

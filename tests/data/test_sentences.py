@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from foretell.data.errors import OptionError
-from foretell.data.sentences import check_pairs, check_sentences
-from foretell.data.translation import TranslateOptions
+from foretell.data.text.sentences import check_pairs, check_sentences
+from foretell.data.text.translation import TranslateOptions
 
 ONE = TranslateOptions()
 

@@ -4,8 +4,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretell.data.stamp_texts import classify
-from foretell.data.stamps import ISO, LAST_STEP, WHOLE
+from foretell.data.series.stamps import ISO, LAST_STEP, WHOLE
+from foretell.data.tables.stamp_texts import classify
 
 stamps = st.sampled_from(
     [

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretell.data import zones
+from foretell.data.calendars import zones
+from foretell.data.calendars.zones import describe_stamp, from_wall, split_days, to_wall
 from foretell.data.errors import TableError
-from foretell.data.stamps import read_stamps
-from foretell.data.zones import describe_stamp, from_wall, split_days, to_wall
+from foretell.data.series.stamps import read_stamps
 
 DAYS = pd.DatetimeIndex(["2024-01-31", "2024-02-01", "2024-02-02"])
 EXPECTED = DAYS.as_unit("ns").asi8.tolist()

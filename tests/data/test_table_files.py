@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from foretell.data import chunk_files, csv_blocks, seen_files
 from foretell.data.errors import TableError
-from foretell.data.options import Columns
-from foretell.data.reading import CsvFormat, read_table
-from foretell.data.rows import read_rows
-from foretell.data.table_plan import TablePlan, plan_table
+from foretell.data.series.options import Columns
+from foretell.data.series.rows import read_rows
+from foretell.data.tables import chunk_files, csv_blocks, seen_files
+from foretell.data.tables.plan import TablePlan, plan_table
+from foretell.data.tables.reading import CsvFormat, read_table
 
 oracle = runpy.run_path(str(Path(__file__).with_name("table_oracle.py")))
 HEADER = "unique_id,ds,y\n"

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretell.data import csv_blocks
-from foretell.data.options import Columns
-from foretell.data.reading import CsvFormat
+from foretell.data.series.options import Columns
+from foretell.data.tables import csv_blocks
+from foretell.data.tables.reading import CsvFormat
 
 oracle = runpy.run_path(str(Path(__file__).with_name("table_oracle.py")))
 assert_same = oracle["assert_same"]

@@ -11,16 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from foretell.data.errors import BundleError, OptionError
-from foretell.data.text import (
-    BOS,
-    EOS,
-    PAD,
-    UNK,
-    Tokenizer,
-    learn_tokenizer,
-    normalise,
-    train_tokenizer,
-)
+from foretell.data.text.normalising import normalise
+from foretell.data.text.tokenizer import BOS, EOS, PAD, UNK, Tokenizer
+from foretell.data.text.tokenizer_training import learn_tokenizer, train_tokenizer
 
 SENTENCES = [
     'The café is open, they\'re "déjà vu" & <b>naïve</b> coöperation.',

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from foretell.data.errors import OptionError
-from foretell.data.translation import MOST_BANNED, TranslateOptions
+from foretell.data.text.translation import MOST_BANNED, TranslateOptions
 
 WHOLE = (
     *("beam_size", "n_best", "min_length", "max_length", "max_length_margin"),

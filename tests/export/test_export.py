@@ -9,7 +9,7 @@ import onnx
 import pytest
 import torch
 
-from foretell.data.bundle import read_bundle
+from foretell.data.bundles.bundle import read_bundle
 from foretell.data.errors import BundleError, OptionError
 from foretell.export import build
 from foretell.export.build import export_run, prove_bundle

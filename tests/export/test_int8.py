@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import numpy_helper
 
-from foretell.data.bundle import Manifest, read_bundle, write_bundle
+from foretell.data.bundles.bundle import Manifest, read_bundle, write_bundle
 from foretell.data.errors import BundleError, DeviceError, OptionError
-from foretell.data.number_words import english_words, german_words
-from foretell.data.translation import TranslateOptions
+from foretell.data.text.number_words import english_words, german_words
+from foretell.data.text.translation import TranslateOptions
 from foretell.export import build
 from foretell.export.build import export_run, prove_bundle
 from foretell.export.gate import LIMITS, Gate, Measured
 from foretell.export.int8 import quantise_graph
 from foretell.export.onnx_graph import ExportError
-from foretell.jobs.held_out import translator_values
+from foretell.jobs.evaluation.held_out import translator_values
 from foretell.runtime import devices, load, load_translator
 from foretell.runtime.selfcheck import check_sample, check_translator_sample
 from foretell.runtime.session import Session

@@ -8,8 +8,8 @@ import pytest
 from foretell.export.paired_decoder import PairedDecoder, difference
 from foretell.export.parity import summary
 from foretell.export.translator_parity import compare_hypotheses
-from foretell.runtime.decoding import StepAnswer, StepRequest
-from foretell.runtime.hypotheses import FoundHypothesis
+from foretell.runtime.search.decoding import StepAnswer, StepRequest
+from foretell.runtime.search.hypotheses import FoundHypothesis
 
 SRC = np.array([[4, 2]])
 

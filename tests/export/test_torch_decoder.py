@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from foretell.data.text import BOS, EOS
+from foretell.data.text.tokenizer import BOS, EOS
 from foretell.export.torch_decoder import TorchDecoder
 from foretell.model.run import make_translator
 from foretell.model.translator_config import RecurrentConfig
-from foretell.runtime.decoding import StepRequest
+from foretell.runtime.search.decoding import StepRequest
 
 VOCAB_SIZE = 9
 

@@ -7,10 +7,10 @@ import numpy as np
 import onnx
 import pytest
 
-from foretell.data.bundle import read_bundle
-from foretell.data.number_words import english_words, german_words
-from foretell.data.text import TOKENIZER_FILE
-from foretell.data.translation import TranslateOptions
+from foretell.data.bundles.bundle import read_bundle
+from foretell.data.text.number_words import english_words, german_words
+from foretell.data.text.tokenizer import TOKENIZER_FILE
+from foretell.data.text.translation import TranslateOptions
 from foretell.export import build
 from foretell.export.build import export_run, prove_bundle
 from foretell.export.onnx_graph import ExportError

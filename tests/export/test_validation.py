@@ -5,9 +5,9 @@ import sys
 import pytest
 
 from foretell.data.errors import ForetellError
-from foretell.data.number_words import english_words
-from foretell.data.text import TOKENIZER_FILE, Tokenizer
-from foretell.data.translation import TranslateOptions
+from foretell.data.text.number_words import english_words
+from foretell.data.text.tokenizer import TOKENIZER_FILE, Tokenizer
+from foretell.data.text.translation import TranslateOptions
 from foretell.export.validation import bleu_scorer
 from foretell.model.fit_translator import Corpus
 from foretell.model.run import read_run

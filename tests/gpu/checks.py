@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from machine import Machine, Skip, random_sources, translator_model
 
-from foretell.data.bundle import Bundle
+from foretell.data.bundles.bundle import Bundle
 from foretell.data.errors import DeviceError
-from foretell.data.translation import TranslateOptions
+from foretell.data.text.translation import TranslateOptions
 from foretell.export.build import prove_bundle
 from foretell.export.environment import torch_threads
 from foretell.export.paired_decoder import PairedDecoder
@@ -22,17 +22,17 @@ from foretell.export.translator_parity import (
     search_requests,
     source_batches,
 )
-from foretell.runtime.decoder import OnnxDecoder
 from foretell.runtime.devices import (
     CPU_PROVIDER,
     CUDA_PROVIDER,
     GPU_MEMORY_VARIABLE,
     why_no_cuda,
 )
-from foretell.runtime.hypotheses import SearchRequest
-from foretell.runtime.search import search
+from foretell.runtime.search.decoder import OnnxDecoder
+from foretell.runtime.search.hypotheses import SearchRequest
+from foretell.runtime.search.search import search
+from foretell.runtime.search.stopping import Stop, StoppedError
 from foretell.runtime.session import Session
-from foretell.runtime.stopping import Stop, StoppedError
 
 _MIB = 1024 * 1024
 _WAIT_S = 60.0

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from models import MID
 
-from foretell.data.bundle import Bundle, read_bundle
-from foretell.data.text import EOS, PAD
+from foretell.data.bundles.bundle import Bundle, read_bundle
+from foretell.data.text.tokenizer import EOS, PAD
 from foretell.model.run import WEIGHTS_FILE, load_weights, make_translator, translator_config
 from foretell.model.seq2seq import Seq2Seq
 

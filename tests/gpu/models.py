@@ -14,8 +14,8 @@ if __name__ == "__main__":
 
     checkout.prepare()
 
-from foretell.data.bundle import Manifest, write_bundle
-from foretell.data.manifest import ForecasterSpec
+from foretell.data.bundles.bundle import Manifest, write_bundle
+from foretell.data.bundles.manifest import ForecasterSpec
 from foretell.export.forecaster import export_forecaster
 from foretell.model.config import ForecasterConfig
 from foretell.model.forecaster import Forecaster

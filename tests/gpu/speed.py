@@ -11,13 +11,13 @@ import numpy as np
 import onnxruntime as ort
 from machine import Machine, random_sources
 
-from foretell.data.bundle import Bundle
-from foretell.data.translation import TranslateOptions
+from foretell.data.bundles.bundle import Bundle
+from foretell.data.text.translation import TranslateOptions
 from foretell.export.forecaster_proof import through_runtime
-from foretell.runtime.decoder import OnnxDecoder
 from foretell.runtime.devices import CPU_PROVIDER, CUDA_PROVIDER, cuda_options
-from foretell.runtime.hypotheses import SearchRequest
-from foretell.runtime.search import search
+from foretell.runtime.search.decoder import OnnxDecoder
+from foretell.runtime.search.hypotheses import SearchRequest
+from foretell.runtime.search.search import search
 from foretell.runtime.session import Session
 
 _TURNS = 3

@@ -75,7 +75,7 @@ def test_a_check_that_fails_is_told_and_the_others_still_run(
     """Other weights than the graph's: a proof that compared nothing would not see them."""
     import numpy as np
 
-    from foretell.data.bundle import Manifest, read_bundle, write_bundle
+    from foretell.data.bundles.bundle import Manifest, read_bundle, write_bundle
 
     whole = read_bundle(translator_graphs)
 

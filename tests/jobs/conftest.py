@@ -6,14 +6,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from foretell.data.answers import forecast_table, raise_refused, warn_unused
-from foretell.data.bundle import ForecasterSpec, TranslatorSpec
-from foretell.data.options import Columns, ForecastOptions
-from foretell.data.panel import PanelForecast
-from foretell.data.regular import regularise
-from foretell.data.rows import read_future_rows, read_rows
-from foretell.data.text import is_copied, normalise
-from foretell.data.translation import (
+from foretell.data.bundles.bundle import ForecasterSpec, TranslatorSpec
+from foretell.data.series.answers import forecast_table, raise_refused, warn_unused
+from foretell.data.series.options import Columns, ForecastOptions
+from foretell.data.series.panel import PanelForecast
+from foretell.data.series.regular import regularise
+from foretell.data.series.rows import read_future_rows, read_rows
+from foretell.data.text.normalising import is_copied, normalise
+from foretell.data.text.translation import (
     Hypothesis,
     PairScore,
     RefusedSentencesError,
@@ -21,8 +21,8 @@ from foretell.data.translation import (
     TranslateOptions,
     Translation,
 )
-from foretell.jobs.doors import Door
-from foretell.jobs.translator_doors import TranslatorDoor
+from foretell.jobs.lines.doors import TranslatorDoor
+from foretell.jobs.tables.doors import Door
 
 MOST_WORDS = 10
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from foretell.cli import main, parameters
 from foretell.data.errors import ForetellError
-from foretell.jobs import line_output
-from foretell.jobs.journal import Journal
+from foretell.jobs.journals.journal import Journal
+from foretell.jobs.lines import output as line_output
 
 Backwards = runpy.run_path(str(Path(__file__).with_name("conftest.py")))["Backwards"]
 line_to_stop_at = int(sys.argv.pop(1))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from foretell.jobs.attention_plot import AttentionPicture, draw_attention
+from foretell.jobs.pictures.attention_plot import AttentionPicture, draw_attention
 
 
 def picture(num_source, num_target, text="wort", title="line 1"):

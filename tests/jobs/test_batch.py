@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 from foretell.data.errors import ForetellError, OptionError, TableError
-from foretell.data.options import Columns
-from foretell.data.reading import CsvFormat
-from foretell.jobs.batch import run_job
-from foretell.jobs.forecast_job import ForecastJob
+from foretell.data.series.options import Columns
+from foretell.data.tables.reading import CsvFormat
+from foretell.jobs.tables.batch import run_job
+from foretell.jobs.tables.forecast_job import ForecastJob
 
 GOOD = "".join(
     f"{i},2024-01-{day:02d},{value}\n"

@@ -14,14 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretell.data.answers import forecast_table
 from foretell.data.errors import ForetellError, OptionError, TableError, TableWarning
-from foretell.data.options import Columns, ForecastOptions
-from foretell.data.reading import CsvFormat, read_table
-from foretell.data.rows import read_future_rows, read_rows
-from foretell.jobs import batch, table_work
-from foretell.jobs.batch import Listeners, preview_job, run_job
-from foretell.jobs.forecast_job import ForecastJob
+from foretell.data.series.answers import forecast_table
+from foretell.data.series.options import Columns, ForecastOptions
+from foretell.data.series.rows import read_future_rows, read_rows
+from foretell.data.tables.reading import CsvFormat, read_table
+from foretell.jobs.tables import batch
+from foretell.jobs.tables import work as table_work
+from foretell.jobs.tables.batch import Listeners, preview_job, run_job
+from foretell.jobs.tables.forecast_job import ForecastJob
 
 HORIZON = 2
 

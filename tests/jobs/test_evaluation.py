@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from foretell.data.baselines import seasonal_naive
 from foretell.data.errors import OptionError, TableError
-from foretell.data.metrics import mase, seasonal_scale, smape
-from foretell.data.options import Columns, ForecastOptions
-from foretell.jobs.evaluation import evaluate
+from foretell.data.measures.baselines import seasonal_naive
+from foretell.data.measures.metrics import mase, seasonal_scale, smape
+from foretell.data.series.options import Columns, ForecastOptions
+from foretell.jobs.evaluation.backtest import evaluate
 
 
 def series(name, size, *, freq="D", end="2024-06-30", seed=0):

@@ -12,15 +12,15 @@ import pytest
 
 from foretell.client import Client, RemoteError
 from foretell.data.errors import ForetellError
-from foretell.data.options import Columns
-from foretell.data.reading import CsvFormat
-from foretell.jobs.batch import run_job
-from foretell.jobs.doors import local_door, remote_door
-from foretell.jobs.forecast_job import ForecastJob
+from foretell.data.series.options import Columns
+from foretell.data.tables.reading import CsvFormat
+from foretell.jobs.tables.batch import run_job
+from foretell.jobs.tables.doors import local_door, remote_door
+from foretell.jobs.tables.forecast_job import ForecastJob
 from foretell.runtime import load
 from foretell.server.background import serve_in_background
+from foretell.server.models.repository import Repository
 from foretell.server.options import ServerOptions
-from foretell.server.repository import Repository
 
 NUM_SERIES, STEPS = 12, 30
 

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from foretell.jobs.gradients_plot import (
+from foretell.jobs.pictures.gradients_plot import (
     GradientPicture,
     NormCurves,
     draw_gradients,

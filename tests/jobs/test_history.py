@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from foretell.data.options import Columns
-from foretell.jobs.history import pictures
+from foretell.data.series.options import Columns
+from foretell.jobs.pictures.history import pictures
 
 
 def ask(stand_in, table, horizon=2, **options):

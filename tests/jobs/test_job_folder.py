@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from foretell.data.errors import ForetellError
-from foretell.jobs.job_folder import JobFolder
-from foretell.jobs.journal import Journal
+from foretell.jobs.journals.job_folder import JobFolder
+from foretell.jobs.journals.journal import Journal
 
 
 def journal(folder, **options):
@@ -20,7 +20,7 @@ def journal(folder, **options):
 HOLDER = """
 import sys
 from pathlib import Path
-from foretell.jobs.journal import Journal
+from foretell.jobs.journals.journal import Journal
 with Journal(Path(sys.argv[1]), unit="line", columns=()) as journal:
     journal.begin({})
     print("held", flush=True)

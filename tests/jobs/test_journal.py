@@ -9,9 +9,9 @@ import zlib
 import pytest
 
 from foretell.data.errors import ForetellError
-from foretell.jobs.journal import Journal, refused_file
-from foretell.jobs.journal_file import JournalFile
-from foretell.jobs.sealed import fingerprint
+from foretell.jobs.journals.journal import Journal, refused_file
+from foretell.jobs.journals.journal_file import JournalFile
+from foretell.jobs.journals.sealed import fingerprint
 
 JOB = {"input": fingerprint({"x": 1}), "options": {"beam_size": 5, "prefix": ""}}
 PARTS = [b"one\n", b"", b"two\nthree\n", b"four\n"]

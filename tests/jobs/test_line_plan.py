@@ -11,10 +11,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from foretell.data.errors import TextError
-from foretell.data.lines import arriving_lines
-from foretell.jobs import line_plan, text_file
-from foretell.jobs.line_plan import plan_lines
-from foretell.jobs.text_file import look_at_text
+from foretell.data.text.lines import arriving_lines
+from foretell.jobs.lines import plan as line_plan
+from foretell.jobs.lines import text_file
+from foretell.jobs.lines.plan import plan_lines
+from foretell.jobs.lines.text_file import look_at_text
 
 
 def every_line(path):

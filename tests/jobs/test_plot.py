@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from foretell.data.errors import ForetellError, OptionError
-from foretell.jobs.plot import SeriesPicture, check_plot, draw
+from foretell.jobs.pictures.plot import SeriesPicture, check_plot, draw
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

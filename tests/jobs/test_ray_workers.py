@@ -21,17 +21,17 @@ from ray import cloudpickle
 from ray.cluster_utils import Cluster
 
 from foretell.data.errors import ForetellError, OptionError
-from foretell.data.number_words import number_pairs
-from foretell.data.options import Columns
-from foretell.data.reading import CsvFormat
-from foretell.jobs.batch import Listeners, run_job
-from foretell.jobs.doors import local_door
-from foretell.jobs.forecast_job import ForecastJob
-from foretell.jobs.ray_cluster import RayWorkers, ray_cluster
-from foretell.jobs.ray_doors import ray_door, ray_translator
-from foretell.jobs.ray_workers import run_on_ray
-from foretell.jobs.translate import TranslateJob, run_translate_job
-from foretell.jobs.translator_doors import local_translator
+from foretell.data.series.options import Columns
+from foretell.data.tables.reading import CsvFormat
+from foretell.data.text.number_words import number_pairs
+from foretell.jobs.lines.doors import local_translator
+from foretell.jobs.lines.translate import TranslateJob, run_translate_job
+from foretell.jobs.ray.cluster import RayWorkers, ray_cluster
+from foretell.jobs.ray.doors import ray_door, ray_translator
+from foretell.jobs.ray.workers import run_on_ray
+from foretell.jobs.tables.batch import Listeners, run_job
+from foretell.jobs.tables.doors import local_door
+from foretell.jobs.tables.forecast_job import ForecastJob
 
 # Ray leaves sockets and files to the end of the process, and uses what others call outdated.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -92,7 +92,7 @@ def test_a_worker_that_is_killed_loses_nothing(address, tmp_path):
 
 def test_what_ends_its_worker_every_time_ends_the_job(address, tmp_path, monkeypatch):
     """Else it would be tried for ever, as an item that takes all memory is."""
-    monkeypatch.setattr("foretell.jobs.ray_workers.MOST_RETRIES", 1)
+    monkeypatch.setattr("foretell.jobs.ray.workers.MOST_RETRIES", 1)
     open_worker = partial(open_counter, tmp_path, dies_at=1, always=True)
     with pytest.raises(ForetellError, match=r"ended its worker 2 times.*\(num_workers, threads\)"):
         list(results_of(range(2), open_worker, ONE))
@@ -112,7 +112,7 @@ def test_a_node_that_lacks_the_input_is_named_before_any_work(address, tmp_path,
     open_worker = partial(open_counter, tmp_path)
     with pytest.raises(ForetellError, match=r"nowhere can't be read on the node .*\n.*every node"):
         list(results_of(range(3), open_worker, ONE, paths=[tmp_path, tmp_path / "nowhere"]))
-    monkeypatch.setattr("foretell.jobs.ray_workers.version", lambda _: "0.0.1")
+    monkeypatch.setattr("foretell.jobs.ray.workers.version", lambda _: "0.0.1")
     with pytest.raises(ForetellError, match=r"has foretell .*, the command 0\.0\.1; install"):
         list(results_of(range(3), open_worker, ONE))
     assert not os.listdir(tmp_path)

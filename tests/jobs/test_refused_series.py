@@ -1,6 +1,6 @@
 """What is told of refused series: all are counted, and the memory of it doesn't grow with them."""
 
-from foretell.jobs.refused_series import MOST_SHOWN, RefusedSeries
+from foretell.jobs.tables.refused_series import MOST_SHOWN, RefusedSeries
 
 
 def test_reasons_are_told_in_order_with_their_first_names():

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foretell.data.errors import OptionError
-from foretell.data.options import Columns, ForecastOptions
-from foretell.jobs.evaluation import lay_backtest, measure
-from foretell.jobs.report import check_report, report_page, write_report
-from foretell.jobs.report_svg import round_ticks, tick_text, time_ticks, whole_ticks
-from foretell.jobs.report_tables import score_table
+from foretell.data.series.options import Columns, ForecastOptions
+from foretell.jobs.evaluation.backtest import lay_backtest, measure
+from foretell.jobs.report.page import check_report, report_page, write_report
+from foretell.jobs.report.svg import round_ticks, tick_text, time_ticks, whole_ticks
+from foretell.jobs.report.tables import score_table
 
 HOSTILE = "<script>alert('x')</script>"
 VOID = {"meta", "link", "br"}
@@ -157,7 +157,7 @@ def test_odd_tables_make_whole_pages(page, data, options):
 
 
 def test_long_horizons_are_thinned_so_that_a_page_stays_small(page, monkeypatch):
-    monkeypatch.setattr("foretell.jobs.report_svg._MOST_POINTS", 40)
+    monkeypatch.setattr("foretell.jobs.report.svg._MOST_POINTS", 40)
     made = page(table(("a",), size=700), horizon=200, num_windows=1)
     points = [of.count("L") + of.count("M") for of in re.findall(r' d="([^"]*)"', made)]
     assert max(points) == 40
@@ -176,7 +176,7 @@ def test_the_page_is_written_whole_or_not_at_all(stand_in, tmp_path, monkeypatch
     write_report(backtest, found, target, data="a.csv", model="m")
     before = target.read_bytes()
     assert b"the line: Theta" in before
-    monkeypatch.setattr("foretell.jobs.report.score_table", SimpleNamespace())
+    monkeypatch.setattr("foretell.jobs.report.page.score_table", SimpleNamespace())
     with pytest.raises(TypeError):
         write_report(backtest, found, target, data="a.csv", model="m")
     assert target.read_bytes() == before

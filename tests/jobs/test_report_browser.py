@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from foretell.data.options import Columns, ForecastOptions
-from foretell.jobs.evaluation import lay_backtest, measure
-from foretell.jobs.report import write_report
+from foretell.data.series.options import Columns, ForecastOptions
+from foretell.jobs.evaluation.backtest import lay_backtest, measure
+from foretell.jobs.report.page import write_report
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
 

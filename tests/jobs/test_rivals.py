@@ -9,13 +9,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from foretell.data.baselines import seasonal_naive
 from foretell.data.errors import ForetellError, OptionError
-from foretell.data.options import Columns, ForecastOptions
-from foretell.jobs import evaluation
-from foretell.jobs.evaluation import evaluate
-from foretell.jobs.rivals import DEFAULT_BASELINES, check_baselines
-from foretell.jobs.statsforecast_rivals import check_statsforecast, statsforecast_quantiles
+from foretell.data.measures.baselines import seasonal_naive
+from foretell.data.series.options import Columns, ForecastOptions
+from foretell.jobs.evaluation import backtest as evaluation
+from foretell.jobs.evaluation.backtest import evaluate
+from foretell.jobs.evaluation.rivals import DEFAULT_BASELINES, check_baselines
+from foretell.jobs.evaluation.statsforecast_rivals import (
+    check_statsforecast,
+    statsforecast_quantiles,
+)
 
 
 def test_unknown_and_repeated_names_are_all_told():

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from foretell.data.errors import ForetellError, OptionError, TextError
-from foretell.jobs.score import ScoreJob, run_score_job
+from foretell.jobs.lines.score import ScoreJob, run_score_job
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ import pytest
 from foretell.client import RemoteError
 from foretell.client.retries import Retries
 from foretell.data.errors import ForetellError
-from foretell.jobs import translator_doors
+from foretell.jobs.lines import doors as translator_doors
+from foretell.jobs.lines.doors import remote_translator
+from foretell.jobs.lines.translate import TranslateJob, run_translate_job
 from foretell.jobs.servers import JobServer, job_server
-from foretell.jobs.translate import TranslateJob, run_translate_job
-from foretell.jobs.translator_doors import remote_translator
 from foretell.server.background import serve_in_background
+from foretell.server.models.repository import Repository
+from foretell.server.models.served import Model
 from foretell.server.options import ServerOptions
-from foretell.server.repository import Repository
-from foretell.server.served import Model
 
 FAKES = Path(__file__).parents[1] / "server"
 FakeTranslator = runpy.run_path(str(FAKES / "fake_translator.py"))["FakeTranslator"]

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretell.jobs.table_parts import CsvParts, ParquetParts, part_format
-from foretell.jobs.table_text import header_line, table_lines
+from foretell.jobs.tables.parts import CsvParts, ParquetParts, part_format
+from foretell.jobs.tables.text import header_line, table_lines
 
 HORIZON = 3
 TICKS = {"day": 86_400_000_000_000, "s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
@@ -184,7 +184,7 @@ def test_parquet_parts_make_the_bytes_of_the_whole_table(tmp_path_factory, table
 
 
 def test_row_groups_have_one_size_whatever_the_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr("foretell.jobs.table_parts._GROUP_ROWS", 40)
+    monkeypatch.setattr("foretell.jobs.tables.parts._GROUP_ROWS", 40)
     table = numbered(50)
     whole = joined(ParquetParts(), [table], tmp_path)
     assert joined(ParquetParts(), cut(table, [7, 0, 13, 29]), tmp_path) == whole

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from foretell.data.metrics import (
+from foretell.data.measures.metrics import (
     coverage,
     mase,
     mean_over_series,
@@ -11,7 +11,7 @@ from foretell.data.metrics import (
     smape,
     weighted_quantile_loss,
 )
-from foretell.jobs.tally import INTERVALS, LEVELS, LOSS_LEVELS, Tally, levels_within
+from foretell.jobs.evaluation.tally import INTERVALS, LEVELS, LOSS_LEVELS, Tally, levels_within
 
 N, H = 11, 5
 

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foretell.data.errors import ForetellError, OptionError, TextError
-from foretell.data.translation import (
+from foretell.data.text.translation import (
     Hypothesis,
     RefusedSentencesError,
     SentenceRefusal,
     TranslateOptions,
     Translation,
 )
-from foretell.jobs.translate import TranslateJob, run_translate_job
+from foretell.jobs.lines.translate import TranslateJob, run_translate_job
 
 HB01 = "Good morning.\n\n   \n\t\n-\nThe shop opens at nine.\n\n\n"
 HB02 = (

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from foretell.data.errors import ForetellError, OptionError, TextError
-from foretell.data.translation import TranslateOptions
-from foretell.jobs import line_output
-from foretell.jobs.translate import TranslateJob, plan_translate_job, run_translate_job
+from foretell.data.text.translation import TranslateOptions
+from foretell.jobs.lines import output as line_output
+from foretell.jobs.lines.translate import TranslateJob, plan_translate_job, run_translate_job
 
 SLOW = [sys.executable, str(Path(__file__).with_name("slow_translate.py"))]
 LONG = "word " * 11  # the model reads ten words

@@ -6,8 +6,8 @@ import pytest
 import sacrebleu
 
 from foretell.data.errors import ForetellError
-from foretell.data.translation import TranslateOptions
-from foretell.jobs.translation_quality import check_sacrebleu, evaluate_translator
+from foretell.data.text.translation import TranslateOptions
+from foretell.jobs.evaluation.translation_quality import check_sacrebleu, evaluate_translator
 
 SRC = ["c B a", "f e d", "", "i h g k l"]
 REFERENCE = ["a B c", "d e x", "", "l k g h i"]

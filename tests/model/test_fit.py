@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from foretell.data.errors import BundleError, ForetellError, OptionError, TableError
-from foretell.data.options import Columns
+from foretell.data.series.options import Columns
 from foretell.model.config import ForecasterConfig, TrainingConfig
 from foretell.model.fit import fit_forecaster
 from foretell.model.run import read_run

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from foretell.data.errors import BundleError, ForetellError, OptionError, TableError
-from foretell.data.number_words import english_words, german_words
-from foretell.data.text import TOKENIZER_FILE, Tokenizer
+from foretell.data.text.number_words import english_words, german_words
+from foretell.data.text.tokenizer import TOKENIZER_FILE, Tokenizer
 from foretell.model.fit_translator import Corpus, fit_translator
 from foretell.model.run import TranslatorRun, read_run
 from foretell.model.translator_config import (

@@ -201,7 +201,7 @@ def test_quantiles_and_means_are_over_the_sentences_that_reach_so_far():
 
 
 def test_only_recurrent_translators_have_recurrent_steps(make_model, tmp_path):
-    from foretell.data.manifest import TranslatorSpec
+    from foretell.data.bundles.manifest import TranslatorSpec
 
     for name, family in (("gru dot", "recurrent"), ("transformer", "transformer")):
         model = make_model(name)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from foretell.data.text import BOS, EOS, PAD
+from foretell.data.text.tokenizer import BOS, EOS, PAD
 from foretell.model.translator_objective import TranslatorObjective
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from foretell.data.text import BOS, EOS, PAD
+from foretell.data.text.tokenizer import BOS, EOS, PAD
 from foretell.model.translator_objective import TranslatorObjective
 
 TGT = torch.tensor([[BOS, 5, 6, EOS], [BOS, 7, EOS, PAD]])

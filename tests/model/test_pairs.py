@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretell.data.text import BOS, EOS, PAD
+from foretell.data.text.tokenizer import BOS, EOS, PAD
 from foretell.model.pairs import PairBatches, Pairs, collate, cut_by_tokens, validation_batches
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 12)), min_size=1, max_size=40)

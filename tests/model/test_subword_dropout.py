@@ -2,8 +2,8 @@
 
 import pytest
 
-from foretell.data.number_words import english_words, german_words
-from foretell.data.text import learn_tokenizer
+from foretell.data.text.number_words import english_words, german_words
+from foretell.data.text.tokenizer_training import learn_tokenizer
 from foretell.model.pairs import PairBatches, Pairs
 from foretell.model.subword_dropout import SubwordDropout
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretell.data.bundle import read_bundle
+from foretell.data.bundles.bundle import read_bundle
 from foretell.runtime.session import Session
 
 SCALES = [1e-90, 1e-12, 0.37, 1000.0, 1e12, 1e39, 1e90]

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretell.data.bundle import read_bundle
-from foretell.data.text import BOS, EOS, PAD
-from foretell.runtime.decoder import OnnxDecoder
-from foretell.runtime.decoding import StepRequest
+from foretell.data.bundles.bundle import read_bundle
+from foretell.data.text.tokenizer import BOS, EOS, PAD
+from foretell.runtime.search.decoder import OnnxDecoder
+from foretell.runtime.search.decoding import StepRequest
 
 
 @pytest.fixture(scope="module", params=["translator_bundle_path", "recurrent_bundle_path"])

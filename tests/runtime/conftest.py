@@ -7,7 +7,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from foretell.data.bundle import (
+from foretell.data.bundles.bundle import (
     ForecasterSpec,
     GraphSpec,
     Manifest,
@@ -15,8 +15,9 @@ from foretell.data.bundle import (
     TranslatorSpec,
     write_bundle,
 )
-from foretell.data.text import TOKENIZER_FILE, Tokenizer, train_tokenizer
-from foretell.runtime.stopping import StoppedError
+from foretell.data.text.tokenizer import TOKENIZER_FILE, Tokenizer
+from foretell.data.text.tokenizer_training import train_tokenizer
+from foretell.runtime.search.stopping import StoppedError
 
 WAIT_S = 60.0
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foretell.data.text import EOS, UNK
-from foretell.data.translation import TranslateOptions
-from foretell.runtime.hypotheses import SearchRequest
+from foretell.data.text.tokenizer import EOS, UNK
+from foretell.data.text.translation import TranslateOptions
+from foretell.runtime.search.hypotheses import SearchRequest
 
 Table = Callable[[tuple[int, ...], tuple[int, ...]], Sequence[float]]
 

@@ -14,8 +14,8 @@ from functools import cache
 
 import numpy as np
 
-from foretell.data.text import BOS, EOS
-from foretell.runtime.decoding import StepAnswer, StepRequest
+from foretell.data.text.tokenizer import BOS, EOS
+from foretell.runtime.search.decoding import StepAnswer, StepRequest
 
 DEAD = 99  # no token
 

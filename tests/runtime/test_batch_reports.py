@@ -2,8 +2,8 @@
 
 import time
 
-from foretell.runtime.scheduler import Scheduler
-from foretell.runtime.work import Row
+from foretell.runtime.queues.scheduler import Scheduler
+from foretell.runtime.queues.work import Row
 
 WAIT_S = 20.0
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretell.data.bundle import read_bundle
+from foretell.data.bundles.bundle import read_bundle
 from foretell.data.errors import BundleError
-from foretell.data.text import BOS, EOS
-from foretell.runtime.decoder import OnnxDecoder
-from foretell.runtime.decoding import StepAnswer, StepRequest
+from foretell.data.text.tokenizer import BOS, EOS
+from foretell.runtime.search.decoder import OnnxDecoder
+from foretell.runtime.search.decoding import StepAnswer, StepRequest
 from foretell.runtime.session import Session
 
 SRC = np.array([[5, 6, 7, EOS], [8, EOS, 0, 0]])

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from foretell.data.bundle import (
+from foretell.data.bundles.bundle import (
     ForecasterSpec,
     Manifest,
     TensorSpec,

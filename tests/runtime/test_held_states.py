@@ -14,19 +14,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from foretell.data.bundle import TensorSpec, read_bundle
-from foretell.data.number_words import english_words
-from foretell.data.text import BOS, EOS, PAD
-from foretell.data.translation import TranslateOptions
+from foretell.data.bundles.bundle import TensorSpec, read_bundle
+from foretell.data.text.number_words import english_words
+from foretell.data.text.tokenizer import BOS, EOS, PAD
+from foretell.data.text.translation import TranslateOptions
 from foretell.runtime import translator as translator_module
-from foretell.runtime.decoder import OnnxDecoder
-from foretell.runtime.decoding import StepRequest
 from foretell.runtime.devices import CPU_PROVIDER
-from foretell.runtime.hypotheses import SearchRequest
 from foretell.runtime.row_graph import ROWS, row_graph, taken
-from foretell.runtime.search import Search, search
+from foretell.runtime.search.decoder import OnnxDecoder
+from foretell.runtime.search.decoding import StepRequest
+from foretell.runtime.search.hypotheses import SearchRequest
+from foretell.runtime.search.search import Search, search
+from foretell.runtime.search.stopping import Stop, StoppedError
 from foretell.runtime.session import RowTaker, hold, on_host
-from foretell.runtime.stopping import Stop, StoppedError
 from foretell.runtime.translator import Translator
 
 # Different in all that chooses outputs, beams and lengths; rows leave at steps of their own.

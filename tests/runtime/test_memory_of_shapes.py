@@ -27,8 +27,8 @@ sizes = [tuple(int(x) for x in rng.integers((1, 2, 1), largest)) for _ in range(
 """
 
 TRANSLATIONS = """
-from foretell.data.number_words import english_words
-from foretell.data.translation import TranslateOptions
+from foretell.data.text.number_words import english_words
+from foretell.data.text.translation import TranslateOptions
 from foretell.runtime import load
 
 model = load(sys.argv[1], device="cpu", threads=1)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from foretell.data.bundle import ForecasterSpec
+from foretell.data.bundles.bundle import ForecasterSpec
 from foretell.runtime import Forecaster, load
 
 VALUES = ["forecast", "q0.1", "q0.5", "q0.9"]

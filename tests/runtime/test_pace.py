@@ -2,9 +2,9 @@
 
 import time
 
-from foretell.runtime.pace import Pace
-from foretell.runtime.scheduler import Scheduler
-from foretell.runtime.work import Batch, QueuedRow, Request, Row
+from foretell.runtime.queues.pace import Pace
+from foretell.runtime.queues.scheduler import Scheduler
+from foretell.runtime.queues.work import Batch, QueuedRow, Request, Row
 
 
 def _batch(num_rows):

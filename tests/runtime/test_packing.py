@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretell.data.text import EOS, PAD
+from foretell.data.text.tokenizer import EOS, PAD
 from foretell.runtime.packing import pad_sources, plan_batches, source_ladder
 
 LONGEST = 50

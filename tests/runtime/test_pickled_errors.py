@@ -6,8 +6,8 @@ import pickle
 import pytest
 
 from foretell.data.errors import BundleError, Refusal, RefusedSeriesError
-from foretell.data.translation import RefusedSentencesError, SentenceRefusal
-from foretell.runtime.work import QueueFullError
+from foretell.data.text.translation import RefusedSentencesError, SentenceRefusal
+from foretell.runtime.queues.work import QueueFullError
 
 ERRORS = (
     BundleError(["one.", "two."]),

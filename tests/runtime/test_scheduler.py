@@ -6,14 +6,14 @@ import time
 import pytest
 
 from foretell.data.errors import OptionError
-from foretell.runtime.scheduler import QueueLimits, Scheduler
-from foretell.runtime.stopping import StoppedError
-from foretell.runtime.work import (
+from foretell.runtime.queues.scheduler import QueueLimits, Scheduler
+from foretell.runtime.queues.work import (
     BatchTimeError,
     DeadlineError,
     QueueFullError,
     Row,
 )
+from foretell.runtime.search.stopping import StoppedError
 
 WAIT_S = 20.0
 

@@ -6,8 +6,8 @@ from concurrent.futures import CancelledError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretell.runtime.scheduler import Scheduler
-from foretell.runtime.work import Row
+from foretell.runtime.queues.scheduler import Scheduler
+from foretell.runtime.queues.work import Row
 
 WAIT_S = 20.0
 # A caller's requests: the key, the number of rows, and whether it leaves.

@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from foretell.data.number_words import english_words
-from foretell.data.options import Columns, ForecastOptions
-from foretell.data.rows import read_rows
-from foretell.data.translation import TranslateOptions
+from foretell.data.series.options import Columns, ForecastOptions
+from foretell.data.series.rows import read_rows
+from foretell.data.text.number_words import english_words
+from foretell.data.text.translation import TranslateOptions
 from foretell.runtime import load
-from foretell.runtime.scheduler import Scheduler
+from foretell.runtime.queues.scheduler import Scheduler
+from foretell.runtime.queues.work import Row
+from foretell.runtime.search.stopping import Stop, StoppedError
 from foretell.runtime.session import Session
-from foretell.runtime.stopping import Stop, StoppedError
-from foretell.runtime.work import Row
 
 WAIT_S = 60.0
 OPTIONS = [
@@ -155,7 +155,7 @@ def test_a_search_that_its_caller_leaves_ends_and_the_others_go_on(translator):
 
 
 def test_a_stop_ends_a_run_in_its_midst(bundle_path: Path, stop_in_its_midst):
-    from foretell.data.bundle import read_bundle
+    from foretell.data.bundles.bundle import read_bundle
 
     session = Session(read_bundle(bundle_path), "forecaster.onnx", device="cpu", threads=1)
     inputs = {"context": np.ones((2000, 48)), "horizon_placeholder": np.full((2000, 400), np.nan)}

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretell.data.text import BOS, EOS, UNK
-from foretell.data.translation import TranslateOptions
-from foretell.runtime.hypotheses import SearchRequest
-from foretell.runtime.search import search
+from foretell.data.text.tokenizer import BOS, EOS, UNK
+from foretell.data.text.translation import TranslateOptions
+from foretell.runtime.search.hypotheses import SearchRequest
+from foretell.runtime.search.search import search
 
 TABLES = runpy.run_path(str(Path(__file__).with_name("search_tables.py")))
 TableDecoder, batch = TABLES["TableDecoder"], TABLES["batch"]

@@ -12,9 +12,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretell.data.translation import TranslateOptions
-from foretell.runtime.hypotheses import SearchRequest
-from foretell.runtime.search import search
+from foretell.data.text.translation import TranslateOptions
+from foretell.runtime.search.hypotheses import SearchRequest
+from foretell.runtime.search.search import search
 
 TABLES = runpy.run_path(str(Path(__file__).with_name("search_tables.py")))
 random_table, TableDecoder = TABLES["random_table"], TABLES["TableDecoder"]

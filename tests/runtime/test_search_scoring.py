@@ -6,11 +6,11 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretell.data.text import EOS
-from foretell.data.translation import TranslateOptions
-from foretell.runtime.hypotheses import SearchRequest
-from foretell.runtime.scoring import score_targets
-from foretell.runtime.search import search
+from foretell.data.text.tokenizer import EOS
+from foretell.data.text.translation import TranslateOptions
+from foretell.runtime.search.hypotheses import SearchRequest
+from foretell.runtime.search.scoring import score_targets
+from foretell.runtime.search.search import search
 
 TABLES = runpy.run_path(str(Path(__file__).with_name("search_tables.py")))
 TableDecoder, batch, random_table = (

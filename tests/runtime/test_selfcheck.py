@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from foretell.data.bundle import read_bundle
+from foretell.data.bundles.bundle import read_bundle
 from foretell.data.errors import BundleError
 from foretell.runtime import Translator
 from foretell.runtime.selfcheck import (

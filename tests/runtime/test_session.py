@@ -9,7 +9,7 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 
-from foretell.data.bundle import Bundle, TensorSpec, read_bundle
+from foretell.data.bundles.bundle import Bundle, TensorSpec, read_bundle
 from foretell.data.errors import BundleError, DeviceError, OptionError
 from foretell.runtime import devices
 from foretell.runtime.cpu import allowed_cores

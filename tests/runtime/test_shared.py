@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from foretell.data.translation import TranslateOptions
+from foretell.data.text.translation import TranslateOptions
 from foretell.runtime import load_forecaster, load_translator
 
 THREADS = 6

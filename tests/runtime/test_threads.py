@@ -10,7 +10,7 @@ SCRIPT = """
 import os
 import sys
 import numpy as np
-from foretell.data.bundle import read_bundle
+from foretell.data.bundles.bundle import read_bundle
 from foretell.runtime.session import Session
 
 count = lambda: len(os.listdir("/proc/self/task"))

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from foretell.data.errors import BundleError, OptionError
-from foretell.data.text import TOKENIZER_FILE, UNK, Tokenizer
-from foretell.data.translation import (
+from foretell.data.text.tokenizer import TOKENIZER_FILE, UNK, Tokenizer
+from foretell.data.text.translation import (
     RefusedSentencesError,
     TranslateOptions,
     Translation,
@@ -359,7 +359,7 @@ class TestLoading:
     def test_another_models_tokenizer_is_refused(
         self, make_translator, tokenizer: Tokenizer, tmp_path: Path
     ) -> None:
-        from foretell.data.text import train_tokenizer
+        from foretell.data.text.tokenizer_training import train_tokenizer
 
         other = train_tokenizer(["a b c d e"] * 3, 12, tmp_path / "other", byte_fallback=False)
         path = make_translator(

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from foretell.runtime.turns import in_my_place, in_turn, out_of_turn
+from foretell.runtime.queues.turns import in_my_place, in_turn, out_of_turn
 
 WAIT_S = 60.0
 

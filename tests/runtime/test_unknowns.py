@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from foretell.data.text import UNK, Tokenizer
-from foretell.runtime.unknowns import read_text
+from foretell.data.text.tokenizer import UNK, Tokenizer
+from foretell.runtime.search.unknowns import read_text
 
 
 class Spelling(Tokenizer):

@@ -12,11 +12,11 @@ from foretell.protos.arrays import pack_doubles, pack_integers
 from foretell.protos.v1.arrays_pb2 import StampKind
 from foretell.protos.v1.forecaster_pb2 import ForecastRequest, Future, History, NamedDoubles
 from foretell.server import application
+from foretell.server.access.certificates import read_certificates
 from foretell.server.background import serve_in_background
-from foretell.server.certificates import read_certificates
+from foretell.server.models.repository import Repository
+from foretell.server.models.served import Model
 from foretell.server.options import ServerOptions
-from foretell.server.repository import Repository
-from foretell.server.served import Model
 
 # Test folders are no packages; the fakes are also used outside this folder.
 FAKES = Path(__file__).parent

@@ -9,10 +9,10 @@ import time
 
 import numpy as np
 
-from foretell.data.bundle import ForecasterSpec, Manifest
-from foretell.data.panel import PanelForecast
-from foretell.data.regular import regularise
-from foretell.runtime.work import Plan, Row
+from foretell.data.bundles.bundle import ForecasterSpec, Manifest
+from foretell.data.series.panel import PanelForecast
+from foretell.data.series.regular import regularise
+from foretell.runtime.queues.work import Plan, Row
 
 
 def make_manifest(

@@ -10,11 +10,11 @@ from functools import partial
 
 import numpy as np
 
-from foretell.data.bundle import Manifest, TranslatorSpec
+from foretell.data.bundles.bundle import Manifest, TranslatorSpec
 from foretell.data.errors import OptionError
-from foretell.data.sentences import check_pairs, check_sentences
-from foretell.data.text import is_blank, is_copied, normalise
-from foretell.data.translation import (
+from foretell.data.text.normalising import is_blank, is_copied, normalise
+from foretell.data.text.sentences import check_pairs, check_sentences
+from foretell.data.text.translation import (
     Hypothesis,
     PairScore,
     RefusedSentencesError,
@@ -24,7 +24,7 @@ from foretell.data.translation import (
     TranslationPart,
 )
 from foretell.runtime.answers import Answers
-from foretell.runtime.work import Plan, Row
+from foretell.runtime.queues.work import Plan, Row
 
 DEFAULTS = TranslateOptions()
 

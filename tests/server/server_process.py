@@ -20,7 +20,7 @@ PROGRAM = r"""
 import json, os, runpy, sys
 import foretell.server.serve as module
 from foretell.data.errors import BundleError, ForetellError
-from foretell.server.repository import ModelControl
+from foretell.server.models.repository import ModelControl
 
 fake, models, options = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 delay_s = options.pop("delay_s")

@@ -9,16 +9,16 @@ import grpc
 import pytest
 from google.rpc import error_details_pb2, status_pb2
 
-from foretell.data.number_words import english_words
+from foretell.data.text.number_words import english_words
 from foretell.protos.inference import inference_pb2
 from foretell.protos.v1 import translator_pb2 as wire
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
 from foretell.protos.v1.translator_pb2_grpc import TranslatorStub
 from foretell.runtime import load
 from foretell.server.background import serve_in_background
+from foretell.server.models.repository import Repository
+from foretell.server.models.served import Model
 from foretell.server.options import ServerOptions
-from foretell.server.repository import Repository
-from foretell.server.served import Model
 
 WAIT_S = 60.0
 

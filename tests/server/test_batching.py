@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretell.data.number_words import english_words
+from foretell.data.text.number_words import english_words
 from foretell.protos.arrays import unpack_doubles
 from foretell.protos.v1 import translator_pb2 as wire
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
@@ -83,8 +83,8 @@ def serving_module():
     import grpc
 
     from foretell.server.background import serve_in_background
-    from foretell.server.repository import Repository
-    from foretell.server.served import Model
+    from foretell.server.models.repository import Repository
+    from foretell.server.models.served import Model
 
     fake = runpy.run_path(str(Path(__file__).with_name("fake_translator.py")))["FakeTranslator"]
     with (

@@ -10,7 +10,7 @@ import grpc
 import numpy as np
 import pytest
 
-from foretell.data.bundle import Manifest, read_bundle
+from foretell.data.bundles.bundle import Manifest, read_bundle
 from foretell.data.errors import BundleError
 from foretell.protos.arrays import unpack_doubles
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
@@ -20,8 +20,8 @@ from foretell.protos.v1.translator_pb2 import TranslateRequest
 from foretell.protos.v1.translator_pb2_grpc import TranslatorStub
 from foretell.runtime import load
 from foretell.server.background import serve_in_background
-from foretell.server.loading import load_warm
-from foretell.server.repository import Repository
+from foretell.server.models.loading import load_warm
+from foretell.server.models.repository import Repository
 
 load_on_cpu = partial(load, device="cpu", threads=1)
 

@@ -10,12 +10,12 @@ from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretell.data.bundle import ForecasterSpec
+from foretell.data.bundles.bundle import ForecasterSpec
 from foretell.protos.arrays import pack_doubles, pack_integers
 from foretell.protos.v1.arrays_pb2 import Doubles, Integers, StampKind
 from foretell.protos.v1.forecaster_pb2 import ForecastRequest, History, NamedDoubles, SeriesError
-from foretell.server.codec import ForecastTask, answer_bytes, read_request
-from foretell.server.errors import RequestError
+from foretell.server.calls.errors import RequestError
+from foretell.server.services.forecaster_codec import ForecastTask, answer_bytes, read_request
 
 SPEC = ForecasterSpec(
     context_length=64,

@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 
 from foretell.protos.inference import inference_pb2
 from foretell.protos.v1 import forecaster_pb2, models_pb2, translator_pb2
-from foretell.server.codec import read_request
-from foretell.server.errors import RequestError, TokenFileError
-from foretell.server.inference_parameters import read_parameters
-from foretell.server.inference_signature import Limit, Signature, Tensor
-from foretell.server.inference_tensors import read_inputs, read_outputs
+from foretell.server.access.tokens import read_tokens
+from foretell.server.calls.errors import RequestError, TokenFileError
+from foretell.server.calls.wire_scan import count_fields
+from foretell.server.inference.parameters import read_parameters
+from foretell.server.inference.signature import Limit, Signature, Tensor
+from foretell.server.inference.tensors import read_inputs, read_outputs
 from foretell.server.options import ServerOptions
-from foretell.server.tokens import read_tokens
-from foretell.server.translation_codec import read_pairs, read_sentence, read_sentences
-from foretell.server.wire_scan import count_fields
+from foretell.server.services.forecaster_codec import read_request
+from foretell.server.services.translator_codec import read_pairs, read_sentence, read_sentences
 
 HERE = Path(__file__).parent
 any_message = runpy.run_path(str(HERE / "any_message.py"))["any_message"]

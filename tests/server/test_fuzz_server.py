@@ -14,9 +14,9 @@ from foretell.protos.v1 import forecaster_pb2, models_pb2, translator_pb2
 from foretell.protos.v1.models_pb2 import ListModelsRequest
 from foretell.protos.v1.models_pb2_grpc import ModelsStub
 from foretell.server.background import serve_in_background
+from foretell.server.models.repository import Repository
+from foretell.server.models.served import Model
 from foretell.server.options import ServerOptions
-from foretell.server.repository import Repository
-from foretell.server.served import Model
 
 HERE = Path(__file__).parent
 any_message = runpy.run_path(str(HERE / "any_message.py"))["any_message"]

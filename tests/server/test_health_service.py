@@ -7,8 +7,8 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from foretell.server.authorisation import groups_of
-from foretell.server.health_service import LONGEST_NAME, HealthService
+from foretell.server.access.authorisation import groups_of
+from foretell.server.services.health import LONGEST_NAME, HealthService
 
 Status = health_pb2.HealthCheckResponse
 

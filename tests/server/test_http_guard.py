@@ -12,14 +12,14 @@ import time
 
 import pytest
 
-from foretell.server import reloading
+from foretell.server.access import reloading
+from foretell.server.access.security import SecurityOptions
 from foretell.server.background import serve_in_background
-from foretell.server.errors import UnauthenticatedError
-from foretell.server.http_guard import HttpGuard
+from foretell.server.calls.errors import UnauthenticatedError
+from foretell.server.http.guard import HttpGuard
+from foretell.server.models.repository import Repository
+from foretell.server.models.served import Model
 from foretell.server.options import ServerOptions
-from foretell.server.repository import Repository
-from foretell.server.security import SecurityOptions
-from foretell.server.served import Model
 
 PAGES = ("/", "/metrics", "/status", "/status.json")
 GROUPS = {"watcher": "metadata", "caller": "inference", "both": "inference,metadata"}
@@ -161,7 +161,7 @@ def test_probes_have_no_token(serve, tokens, path):
 
 def test_all_tokens_are_compared_whatever_is_shown(tokens, monkeypatch):
     """How long a refusal takes must not tell how much of a token was right."""
-    from foretell.server import tokens as module
+    from foretell.server.access import tokens as module
 
     compared = []
     compare = module.hmac.compare_digest

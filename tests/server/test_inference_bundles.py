@@ -7,17 +7,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from foretell.data.options import ForecastOptions
-from foretell.data.panel import Rows
-from foretell.data.text import BOS, EOS, TOKENIZER_FILE, Tokenizer
-from foretell.data.translation import TranslateOptions
+from foretell.data.series.options import ForecastOptions
+from foretell.data.series.panel import Rows
+from foretell.data.text.tokenizer import BOS, EOS, TOKENIZER_FILE, Tokenizer
+from foretell.data.text.translation import TranslateOptions
 from foretell.protos.inference import inference_pb2 as wire
 from foretell.protos.inference.inference_pb2_grpc import GRPCInferenceServiceStub
 from foretell.runtime import load
 from foretell.runtime.signature import empty_past, renamed
 from foretell.server.background import serve_in_background
-from foretell.server.repository import Repository
-from foretell.server.served import Model
+from foretell.server.models.repository import Repository
+from foretell.server.models.served import Model
 
 DATATYPES = {
     "float64": "FP64",

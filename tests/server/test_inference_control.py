@@ -12,8 +12,8 @@ from foretell.data.errors import BundleError
 from foretell.protos.inference import inference_pb2 as wire
 from foretell.protos.inference.inference_pb2_grpc import GRPCInferenceServiceStub
 from foretell.server.background import serve_in_background
+from foretell.server.models.repository import ModelControl, Repository
 from foretell.server.options import ServerOptions
-from foretell.server.repository import ModelControl, Repository
 
 REQUESTS = runpy.run_path(str(Path(__file__).with_name("inference_requests.py")))
 ask, read, refused = (REQUESTS[name] for name in ("ask", "read", "refused"))

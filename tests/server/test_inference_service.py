@@ -10,12 +10,12 @@ import pytest
 
 from foretell.protos.inference import inference_pb2 as wire
 from foretell.protos.inference.inference_pb2_grpc import GRPCInferenceServiceStub
-from foretell.server.answering import Answering
-from foretell.server.inference_service import InferenceService
+from foretell.server.calls.answering import Answering
+from foretell.server.calls.request_sizes import RequestSizes
+from foretell.server.inference.service import InferenceService
+from foretell.server.models.repository import Repository
+from foretell.server.models.served import Model
 from foretell.server.options import ServerOptions
-from foretell.server.repository import Repository
-from foretell.server.request_sizes import RequestSizes
-from foretell.server.served import Model
 
 REQUESTS = runpy.run_path(str(Path(__file__).with_name("inference_requests.py")))
 ask, read, refused = (REQUESTS[name] for name in ("ask", "read", "refused"))

@@ -11,10 +11,10 @@ import pytest
 from foretell.protos.inference import inference_pb2 as wire
 from foretell.protos.inference.inference_pb2_grpc import GRPCInferenceServiceStub
 from foretell.server.background import serve_in_background
-from foretell.server.inference_streams import SideBySide
+from foretell.server.inference.streams import SideBySide
+from foretell.server.models.repository import Repository
+from foretell.server.models.served import Model
 from foretell.server.options import ServerOptions
-from foretell.server.repository import Repository
-from foretell.server.served import Model
 
 WAIT_S = 60.0
 

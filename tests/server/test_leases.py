@@ -8,10 +8,10 @@ import weakref
 import pytest
 
 from foretell.data.errors import ModelNotFoundError
-from foretell.server.errors import ModelNotReadyError
-from foretell.server.repository import State
-from foretell.server.served import Model
-from foretell.server.served_models import ServedModels
+from foretell.server.calls.errors import ModelNotReadyError
+from foretell.server.models.repository import State
+from foretell.server.models.served import Model
+from foretell.server.models.served_models import ServedModels
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 
 from foretell.data.errors import OptionError
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
-from foretell.server.repository import ModelControl
+from foretell.server.models.repository import ModelControl
 from foretell.server.serve import serve
 from foretell.server.workers import Supervisor
 

@@ -9,8 +9,8 @@ import pytest
 
 from foretell.data.errors import BundleError
 from foretell.runtime import Forecaster
-from foretell.server import loading
-from foretell.server.loading import load_warm
+from foretell.server.models import loading
+from foretell.server.models.loading import load_warm
 
 load_on_cpu = partial(load_warm, device="cpu", threads=1)
 

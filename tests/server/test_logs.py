@@ -21,19 +21,19 @@ from foretell.protos.inference.inference_pb2_grpc import GRPCInferenceServiceStu
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
 from foretell.protos.v1.models_pb2 import ListModelsRequest
 from foretell.protos.v1.models_pb2_grpc import ModelsStub
+from foretell.server.access.security import SecurityOptions
+from foretell.server.access.tokens import add_token
 from foretell.server.background import serve_in_background
-from foretell.server.call_lines import _printable
-from foretell.server.call_notes import CallNotes, begin_notes
-from foretell.server.call_statistics import Method
-from foretell.server.logs import CALLS, JsonLines, TextLines, log_to_stderr
-from foretell.server.observing import Observer
+from foretell.server.models.repository import ModelControl, Repository
 from foretell.server.options import ServerOptions
-from foretell.server.repository import ModelControl, Repository
-from foretell.server.request_id import current_request_id, new_request_id
-from foretell.server.security import SecurityOptions
-from foretell.server.telemetry import Telemetry, _code_of
-from foretell.server.tokens import add_token
-from foretell.server.tracing import Tracing
+from foretell.server.telemetry.around_calls import Telemetry, _code_of
+from foretell.server.telemetry.call_lines import _printable
+from foretell.server.telemetry.call_notes import CallNotes, begin_notes
+from foretell.server.telemetry.call_statistics import Method
+from foretell.server.telemetry.logs import CALLS, JsonLines, TextLines, log_to_stderr
+from foretell.server.telemetry.observing import Observer
+from foretell.server.telemetry.request_id import current_request_id, new_request_id
+from foretell.server.telemetry.tracing import Tracing
 
 ServerProcess = runpy.run_path(str(Path(__file__).with_name("server_process.py")))["ServerProcess"]
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"

@@ -15,9 +15,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
-from foretell.server.metrics import Metrics
-from foretell.server.observing import Observer
-from foretell.server.peers import Peers
+from foretell.server.telemetry.metrics import Metrics
+from foretell.server.telemetry.observing import Observer
+from foretell.server.telemetry.peers import Peers
 
 PROCESSES = runpy.run_path(str(Path(__file__).with_name("server_process.py")))
 ServerProcess = PROCESSES["ServerProcess"]
@@ -283,7 +283,7 @@ def test_no_count_falls_when_a_worker_dies_and_is_replaced(make_worker, monkeypa
     second.on_admitted("demand", 1)  # dies with it
     second_peers.tell()
     assert first.statistics.of("demand", 1).in_work == 1
-    monkeypatch.setattr("foretell.server.peers._is_alive", lambda process: False)
+    monkeypatch.setattr("foretell.server.telemetry.peers._is_alive", lambda process: False)
     dead = first.statistics.of("demand", 1)
     assert (dead.success.count, dead.in_work) == (1, 0)
     third, third_peers = make_worker(1)

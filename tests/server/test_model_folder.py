@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from foretell.data.bundle import MANIFEST_FILE
+from foretell.data.bundles.bundle import MANIFEST_FILE
 from foretell.data.errors import BundleError
-from foretell.server.model_folder import look_through
+from foretell.server.models.folder import look_through
 
 
 @pytest.fixture

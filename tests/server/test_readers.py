@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
-from foretell.runtime.stopping import StoppedError
+from foretell.runtime.search.stopping import StoppedError
+from foretell.server.calls.readers import Readers
 from foretell.server.options import ServerOptions
-from foretell.server.readers import Readers
 
 WAIT_S = 60.0
 

@@ -12,8 +12,8 @@ import pytest
 
 from foretell.client import Client
 from foretell.server.background import serve_in_background
-from foretell.server.loading import load_warm
-from foretell.server.repository import ModelControl, Repository
+from foretell.server.models.loading import load_warm
+from foretell.server.models.repository import ModelControl, Repository
 
 DAYS = pd.date_range("2024-01-01", periods=60)
 TABLE = pd.DataFrame({"unique_id": "a", "ds": DAYS, "y": range(60)})

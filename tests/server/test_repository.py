@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from foretell.data.errors import BundleError, DeviceError, ModelNotFoundError
-from foretell.server.model_loader import ModelLoader
-from foretell.server.repository import ModelControl, Repository
-from foretell.server.served import Model
-from foretell.server.served_models import ServedModels
+from foretell.server.models.loader import ModelLoader
+from foretell.server.models.repository import ModelControl, Repository
+from foretell.server.models.served import Model
+from foretell.server.models.served_models import ServedModels
 
 
 @pytest.fixture

@@ -7,15 +7,15 @@ import threading
 import pytest
 
 from foretell.data.errors import BundleError, DeviceError, ModelNotFoundError, OptionError
-from foretell.server.errors import (
+from foretell.server.calls.errors import (
     ModelControlError,
     ModelLoadError,
     ModelNotReadyError,
     RequestError,
 )
-from foretell.server.model_loader import ModelLoader
-from foretell.server.repository import ModelControl, Repository, State
-from foretell.server.served_models import ServedModels
+from foretell.server.models.loader import ModelLoader
+from foretell.server.models.repository import ModelControl, Repository, State
+from foretell.server.models.served_models import ServedModels
 
 
 class Folder:

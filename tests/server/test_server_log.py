@@ -18,8 +18,8 @@ from foretell.cli.main import app
 from foretell.protos.v1.models_pb2 import ListModelsRequest
 from foretell.protos.v1.models_pb2_grpc import ModelsStub
 from foretell.runtime.cpu import allowed_cores
+from foretell.server.models.repository import ModelControl
 from foretell.server.options import ServerOptions
-from foretell.server.repository import ModelControl
 from foretell.server.settings import settings_in_force, write_settings
 
 PROCESSES = runpy.run_path(str(Path(__file__).with_name("server_process.py")))

@@ -15,7 +15,7 @@ from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
 from foretell.protos.v1.models_pb2 import DescribeModelRequest, ListModelsRequest
 from foretell.protos.v1.models_pb2_grpc import ModelsStub
 from foretell.server.application import SERVICES
-from foretell.server.model_health import LIVENESS
+from foretell.server.models.health import LIVENESS
 from foretell.server.options import ServerOptions
 
 DAY_NS = 86_400_000_000_000

@@ -15,15 +15,15 @@ from foretell.protos.v1.translator_pb2 import TranslateRequest
 from foretell.protos.v1.translator_pb2_grpc import TranslatorStub
 from foretell.server import background
 from foretell.server.application import Application
-from foretell.server.call_notes import CallNotes, Phase
-from foretell.server.call_statistics import Method
 from foretell.server.options import ServerOptions
-from foretell.server.tracing import check_trace_endpoint, trace_to
+from foretell.server.telemetry.call_notes import CallNotes, Phase
+from foretell.server.telemetry.call_statistics import Method
+from foretell.server.telemetry.tracing import check_trace_endpoint, trace_to
 
 sdk = pytest.importorskip("opentelemetry.sdk.trace.export", reason="needs the extra [tracing]")
 pytest.importorskip("opentelemetry.exporter.otlp.proto.grpc", reason="needs the extra [tracing]")
 
-from foretell.server.spans import Spans  # noqa: E402
+from foretell.server.telemetry.spans import Spans  # noqa: E402
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 TRACEPARENT = ("traceparent", f"00-{TRACE}-{PARENT}-01")
@@ -203,7 +203,7 @@ def test_phases_are_children_at_their_own_times(spans, kept):
 
 
 def test_no_endpoint_means_no_spans_and_no_library(monkeypatch):
-    monkeypatch.setitem(sys.modules, "foretell.server.spans", None)
+    monkeypatch.setitem(sys.modules, "foretell.server.telemetry.spans", None)
     notes = CallNotes("", "", "", 0)
     trace_to("").begin_call(Method("a", "B", "unary"), notes, {})
     assert notes.span is None
@@ -217,7 +217,7 @@ def test_an_endpoint_that_is_none_is_refused(endpoint):
 
 
 def test_a_missing_library_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "foretell.server.spans", None)
+    monkeypatch.setitem(sys.modules, "foretell.server.telemetry.spans", None)
     with pytest.raises(OptionError, match=r"pip install 'foretell\[tracing\]'"):
         check_trace_endpoint("http://127.0.0.1:4317")
 

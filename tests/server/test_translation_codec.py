@@ -10,12 +10,12 @@ from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretell.data.bundle import TranslatorSpec
-from foretell.data.translation import Hypothesis, TranslateOptions, Translation
+from foretell.data.bundles.bundle import TranslatorSpec
+from foretell.data.text.translation import Hypothesis, TranslateOptions, Translation
 from foretell.protos.v1 import translator_pb2 as wire
-from foretell.server.errors import RequestError
+from foretell.server.calls.errors import RequestError
 from foretell.server.options import ServerOptions
-from foretell.server.translation_codec import (
+from foretell.server.services.translator_codec import (
     Task,
     answer_bytes,
     read_pairs,

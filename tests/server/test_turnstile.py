@@ -2,7 +2,7 @@
 
 import asyncio
 
-from foretell.server.turnstile import Turnstile
+from foretell.server.calls.turnstile import Turnstile
 
 
 async def count_iterations(done):

@@ -15,8 +15,8 @@ from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
 from foretell.protos.v1.models_pb2_grpc import ModelsStub
 from foretell.protos.v1.translator_pb2_grpc import TranslatorStub
 from foretell.server.background import serve_in_background
+from foretell.server.models.repository import ModelControl, Repository
 from foretell.server.options import ServerOptions
-from foretell.server.repository import ModelControl, Repository
 
 WAIT_S = 60.0
 SERVING = health_pb2.HealthCheckResponse.SERVING

@@ -12,10 +12,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
 from foretell.protos.v1.models_pb2 import ListModelsRequest, UnloadModelRequest
 from foretell.protos.v1.models_pb2_grpc import ModelsStub
-from foretell.server.call import Call
-from foretell.server.call_notes import CallNotes, begin_notes
-from foretell.server.errors import told_status
-from foretell.server.logs import log_to_stderr
+from foretell.server.calls.call import Call
+from foretell.server.calls.errors import told_status
+from foretell.server.telemetry.call_notes import CallNotes, begin_notes
+from foretell.server.telemetry.logs import log_to_stderr
 
 FOLDER = Path(__file__).parent
 ClosedWindow = runpy.run_path(str(FOLDER / "closed_window.py"))["ClosedWindow"]

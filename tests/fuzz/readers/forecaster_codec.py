@@ -10,9 +10,9 @@ from google.protobuf.message import DecodeError
 from foretell.protos.arrays import pack_doubles, pack_integers
 from foretell.protos.v1 import forecaster_pb2 as wire
 from foretell.protos.v1.arrays_pb2 import StampKind
-from foretell.server.codec import answer_bytes, read_request
-from foretell.server.errors import RequestError
+from foretell.server.calls.errors import RequestError
 from foretell.server.options import ServerOptions
+from foretell.server.services.forecaster_codec import answer_bytes, read_request
 
 FAKES = Path(__file__).resolve().parents[2] / "server"
 SPEC = runpy.run_path(str(FAKES / "fake_forecaster.py"))["make_manifest"](

@@ -10,19 +10,19 @@ from pathlib import Path
 from google.protobuf.message import DecodeError
 
 from foretell.protos.inference import inference_pb2 as wire
-from foretell.server.authorisation import bearer_token
-from foretell.server.errors import (
+from foretell.server.access.authorisation import bearer_token
+from foretell.server.access.tokens import TokenFile, add_token, read_tokens
+from foretell.server.calls.errors import (
     ForbiddenError,
     RequestError,
     TokenFileError,
     UnauthenticatedError,
 )
-from foretell.server.http_guard import HttpGuard
-from foretell.server.http_port import HttpPort, Page
-from foretell.server.inference_parameters import read_parameters
-from foretell.server.request_id import new_request_id
-from foretell.server.tokens import TokenFile, add_token, read_tokens
-from foretell.server.tracing import trace_id_of
+from foretell.server.http.guard import HttpGuard
+from foretell.server.http.port import HttpPort, Page
+from foretell.server.inference.parameters import read_parameters
+from foretell.server.telemetry.request_id import new_request_id
+from foretell.server.telemetry.tracing import trace_id_of
 
 FOLDER = Path(tempfile.mkdtemp(prefix="foretell-fuzz-"))
 atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)

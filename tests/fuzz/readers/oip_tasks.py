@@ -11,16 +11,16 @@ from pathlib import Path
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from foretell.data.bundle import GraphSpec, TensorSpec
+from foretell.data.bundles.bundle import GraphSpec, TensorSpec
 from foretell.protos.inference import inference_pb2 as wire
-from foretell.server.errors import MessageSizeError, RequestError
-from foretell.server.inference_forecasts import ForecastInference
-from foretell.server.inference_graphs import GraphInference
-from foretell.server.inference_parameters import read_parameters
-from foretell.server.inference_tensors import read_inputs
-from foretell.server.inference_translations import TranslationInference
+from foretell.server.calls.errors import MessageSizeError, RequestError
+from foretell.server.inference.forecasts import ForecastInference
+from foretell.server.inference.graphs import GraphInference
+from foretell.server.inference.parameters import read_parameters
+from foretell.server.inference.tensors import read_inputs
+from foretell.server.inference.translations import TranslationInference
+from foretell.server.models.served import Model
 from foretell.server.options import ServerOptions
-from foretell.server.served import Model
 
 FAKES = Path(__file__).resolve().parents[2] / "server"
 LIMITS = ServerOptions(max_series=50, max_steps=500, max_characters=2000)

@@ -9,12 +9,12 @@ from google.protobuf.message import DecodeError
 
 from foretell.protos.inference import inference_pb2
 from foretell.protos.v1 import translator_pb2 as wire
-from foretell.server.errors import MessageSizeError, RequestError
-from foretell.server.inference_parameters import read_parameters
-from foretell.server.inference_translations import TranslationInference
+from foretell.server.calls.errors import MessageSizeError, RequestError
+from foretell.server.inference.parameters import read_parameters
+from foretell.server.inference.translations import TranslationInference
+from foretell.server.models.served import Model
 from foretell.server.options import ServerOptions
-from foretell.server.served import Model
-from foretell.server.translation_codec import read_sentences
+from foretell.server.services.translator_codec import read_sentences
 
 FAKES = Path(__file__).resolve().parents[2] / "server"
 LIMITS = ServerOptions(max_characters=2000)

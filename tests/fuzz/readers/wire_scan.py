@@ -6,7 +6,7 @@ from google.protobuf.message import DecodeError
 
 from foretell.protos.inference import inference_pb2
 from foretell.protos.v1 import forecaster_pb2, translator_pb2
-from foretell.server.wire_scan import count_fields
+from foretell.server.calls.wire_scan import count_fields
 
 KINDS = (
     forecaster_pb2.ForecastRequest,

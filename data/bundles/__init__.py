@@ -1,0 +1,1 @@
+"""The bundle's contract: write, read, verify."""

@@ -1,0 +1,1 @@
+"""Frequencies, calendars, zones: what stamps step by."""

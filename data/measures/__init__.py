@@ -1,0 +1,1 @@
+"""Measures, and forecasts to compare with."""

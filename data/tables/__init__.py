@@ -1,0 +1,1 @@
+"""Tables of any size from files, in any state, to typed rows."""

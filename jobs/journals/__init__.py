@@ -1,0 +1,1 @@
+"""What a job has done so far, on disk."""

@@ -1,0 +1,1 @@
+"""The jobs over text: a line in, a line out."""

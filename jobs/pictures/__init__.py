@@ -1,0 +1,1 @@
+"""Pictures of forecasts, attention and gradients."""

@@ -1,0 +1,1 @@
+"""Chunks computed by actors on a Ray cluster."""

@@ -1,0 +1,1 @@
+"""The forecast job: a table in, a table out."""

@@ -1,0 +1,1 @@
+"""A model's queue for many callers: bounded, fair, in batches."""

@@ -1,0 +1,1 @@
+"""Who may reach the server, and who may ask what."""

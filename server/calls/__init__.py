@@ -1,0 +1,1 @@
+"""What happens to every call, whatever service it came to."""

@@ -1,0 +1,1 @@
+"""The Open Inference Protocol over every model and every graph."""

@@ -1,0 +1,1 @@
+"""The services of foretell.v1 and of health: decode, call, encode."""
