@@ -152,7 +152,8 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):  # nohup ignores the latter, and so do we
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, signal.default_int_handler)
-    nudge_waits()
+    if sys.argv[1:2] != ["serve"]:  # whose event loop hears all, and who forks before any thread
+        nudge_waits()
     sys.exit(run(sys.argv[1:]))
 
 

@@ -81,3 +81,19 @@ def test_nothing_to_serve_is_refused(foretell, tmp_path):
     ended = foretell("serve", tmp_path / "nowhere")
     assert ended.code == 1
     assert "nowhere" in ended.err
+
+
+def test_workers_are_forked_by_the_command_itself(foretell, bundle_path, tmp_path):
+    """A process with threads can't be forked safely, so the command must not have begun any."""
+    (tmp_path / "in.csv").write_text(ROWS)
+    serve = [*SERVE, str(bundle_path.parents[1]), "--listen", "127.0.0.1:0", "--workers", "2"]
+    with subprocess.Popen(serve, stderr=subprocess.PIPE, text=True) as process:
+        lines = iter(process.stderr)
+        log = ""
+        while " with 2 workers" not in log:
+            log += next(lines)  # which ends where the server has
+        address = log.split("listening on ")[1].split()[0]
+        assert foretell("forecast", "in.csv", "--horizon", 5, "--server", address).code == 0
+        process.send_signal(signal.SIGTERM)
+        process.stderr.read()
+        assert process.wait() == 0
