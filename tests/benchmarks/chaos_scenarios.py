@@ -146,11 +146,9 @@ async def restart_in_turn(chaos: Chaos) -> Outcome:
                 servers[at] = await asyncio.to_thread(
                     LiveServer(chaos.models, listen=servers[at].address).__enter__
                 )
+                while servers[at].metrics().get("watches", 0.0) < load.callers:
+                    await load.wait_for_more(20)  # until each caller has found it
                 await load.wait_for_more(100)
-                answered = servers[at].metrics()["grpc_server_handled_total"]
-                while not answered:  # until the callers have found it
-                    await load.wait_for_more(20)
-                    answered = servers[at].metrics()["grpc_server_handled_total"]
         outcome.take(load)
         codes += [await asyncio.to_thread(server.end) for server in servers]
     finally:

@@ -331,7 +331,11 @@ def _stream(models: Mapping[int, Any], sentence: str, options: TranslateOptions)
 def _infer_stream(
     models: Mapping[int, Any], sentences: list[str], options: TranslateOptions
 ) -> Question:
-    """A stream of requests, whose answers come in any order: wholes, parts, and an error."""
+    """A stream of requests, whose answers come in any order: wholes, parts, and an error.
+
+    Each request of a stream has the version that is newest when it comes. Where these differ, the
+    answer of each is compared with what its own version says.
+    """
     wanted = ("translations", "scores")
     whole, bad = (infer_translation_request(sentences, options) for _ in range(2))
     stream = infer_translation_request(sentences[:1], options)
@@ -353,7 +357,7 @@ def _infer_stream(
         }
 
     async def ask(channel: grpc.aio.Channel) -> Answer:
-        version = 0
+        versions = {}
         found: dict[str, Any] = {"whole": [], "stream": [], "parts": "", "bad": ""}
         call = channel.stream_stream(STREAM_INFER)(iter(contents))
         async for content in call:
@@ -364,9 +368,13 @@ def _infer_stream(
             elif told.outputs[0].name == "text":
                 found["parts"] += told.raw_output_contents[0][4:].decode()
             else:
-                version = int(told.model_version)
+                versions[told.id] = int(told.model_version)
                 found[told.id].append(tuple(told.raw_output_contents))
-        return version, found
+        version, other = (known.get(versions.get(name, 0), {}) for name in ("whole", "stream"))
+        streamed = ("stream", "parts")
+        if version and other and all(found[name] == other[name] for name in streamed):
+            found |= {name: version[name] for name in streamed}
+        return versions.get("whole", 0), found
 
     return Question("stream, Open Inference", ask, known)
 

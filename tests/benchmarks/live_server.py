@@ -114,16 +114,19 @@ class LiveServer:
         """Sums of the metrics over their labels.
 
         Of methods but health's and reflection's, `handled_CODE` are the calls that ended so, and
-        `open_calls` those that have not ended.
+        `open_calls` those that have not ended. `watches` of health were begun.
         """
         with urllib.request.urlopen(f"http://{self.http}/metrics", timeout=_LONG_S) as answer:
             text = answer.read().decode()
         found: dict[str, float] = {}
         for line in text.splitlines():
-            if line.startswith("#") or 'grpc_service="grpc.' in line:
-                continue  # health and reflection may be watched for ever
+            if line.startswith("#"):
+                continue
             name, value = re.split(r"[{ ]", line, maxsplit=1)[0], float(line.rsplit(" ", 1)[1])
             names = [name]
+            if 'grpc_service="grpc.' in line:  # health and reflection may be watched for ever
+                is_watch = name == "grpc_server_started_total" and 'grpc_method="Watch"' in line
+                names = ["watches"] if is_watch else []
             if name == "grpc_server_handled_total" and (
                 code := re.search('grpc_code="(.*?)"', line)
             ):

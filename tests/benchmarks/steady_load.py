@@ -23,6 +23,7 @@ class SteadyLoad:
         answers: Right answers by version, to questions that more than one version knows.
         lately: Versions of the last of them.
         slowest_s: Of all calls, however they ended.
+        callers: How many.
     """
 
     def __init__(
@@ -39,13 +40,13 @@ class SteadyLoad:
         self.slowest_s = 0.0
         self._asked = asked
         self._connect = connect
-        self._callers = callers
+        self.callers = callers
         self._seed = seed
         self._is_over = False
 
     async def __aenter__(self) -> Self:
-        self._tasks = [asyncio.create_task(self._call(number)) for number in range(self._callers)]
-        await self.wait_for_more(self._callers)
+        self._tasks = [asyncio.create_task(self._call(number)) for number in range(self.callers)]
+        await self.wait_for_more(self.callers)
         return self
 
     async def __aexit__(
