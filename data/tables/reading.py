@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from foretell.data.errors import TableError
 from foretell.data.series.options import Columns
+from foretell.data.standard_input import GZIP, packed_problem
 from foretell.data.tables.csv_files import CsvFormat, read_csv
 from foretell.data.tables.dates import read_dates
 from foretell.data.tables.parquet_files import read_parquet
@@ -98,13 +99,19 @@ def kind_of(path: str | Path) -> Kind:
         return "parquet"
     if start.startswith(b"PK\x03\x04"):
         raise TableError(f"{path} is a zip or spreadsheet file; save the table as CSV or Parquet.")
-    return "gzip" if start.startswith(b"\x1f\x8b") else "csv"
+    return "gzip" if start.startswith(GZIP) else "csv"
 
 
 @contextmanager
 def opened(path: str | Path, kind: Kind) -> Iterator[BufferedIOBase | pa.NativeFile]:
-    """Open CSV to read its bytes, unzipped; standard input stays open."""
+    """Open CSV to read its bytes, unzipped; standard input stays open.
+
+    Raises:
+        TableError: Standard input is packed.
+    """
     if str(path) == "-":
+        if (problem := packed_problem()) is not None:  # before gigabytes of it are copied
+            raise TableError(problem)
         yield cast("BufferedIOBase", sys.stdin.buffer)
     elif kind == "gzip":
         with pa.input_stream(str(path), compression="gzip") as stream:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from foretell.data.errors import TextError
+from foretell.data.standard_input import GZIP, packed_problem
 
 LARGEST_LINE_BYTES = 1 << 20
 _BLOCK_BYTES = 1 << 16
@@ -197,6 +198,8 @@ def _blocks(source: str | Path, seen: Seen | None) -> Iterator[bytes]:
     name = source_name(source)
     if str(source) == "-":
         check_sources(source)
+        if (problem := packed_problem()) is not None:  # else each of its lines would be refused
+            raise TextError(problem)
     try:
         with _opened(source, seen) as file:
             while block := file.read1(_BLOCK_BYTES):
@@ -243,7 +246,7 @@ def _opened(source: str | Path, seen: Seen | None) -> Iterator[BufferedReader | 
     path = Path(source)
     opened = path.open("rb") if seen is None else BufferedReader(_Watched(path, seen))
     with cast(BufferedReader, opened) as file:
-        if file.peek(2).startswith(b"\x1f\x8b"):
+        if file.peek(len(GZIP)).startswith(GZIP):
             with gzip.GzipFile(fileobj=file) as unpacked:
                 yield unpacked
         else:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from foretell.data.errors import TextError
+from foretell.data.standard_input import GZIP
 from foretell.data.text.lines import Line, lines_at
 from foretell.jobs.lines.text_file import TextFile, look_at_text
 
@@ -104,7 +105,7 @@ def _unpacked(text: TextFile, work: Path) -> TextFile:
     path = Path(text.path)
     try:
         with path.open("rb") as file:
-            if file.read(2) != b"\x1f\x8b":
+            if file.read(len(GZIP)) != GZIP:
                 return replace(text, path=str(path.absolute()))
         plain = (work / "text").absolute()
         with gzip.open(path) as packed, plain.open("wb") as target:
