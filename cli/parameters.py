@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from foretell.cli.ray_options import RayChoice, check_address
 from foretell.data.errors import OptionError
 from foretell.data.series.options import MAX_HORIZON
 
 if TYPE_CHECKING:
-    from foretell.cli.ray_options import RayChoice
     from foretell.data.tables.reading import CsvFormat
     from foretell.jobs.lines.doors import OpenTranslatorDoor
     from foretell.jobs.tables.doors import OpenDoor
@@ -80,6 +80,7 @@ Ray = Annotated[
     str | None,
     typer.Option(
         metavar="[ADDRESS]",
+        callback=check_address,
         help="Compute on Ray: HOST:PORT of a cluster, auto for this machine's, or alone.",
     ),
 ]
@@ -163,7 +164,7 @@ def door(
     device: str,
     threads: int | None,
     in_flight: int | None = None,
-    ray: "RayChoice | None" = None,
+    ray: RayChoice | None = None,
 ) -> "OpenDoor":
     """Choose who forecasts: a model in this process, or a server.
 
@@ -190,7 +191,7 @@ def translator_door(
     device: str,
     threads: int | None,
     in_flight: int | None = None,
-    ray: "RayChoice | None" = None,
+    ray: RayChoice | None = None,
 ) -> "OpenTranslatorDoor":
     """Choose who translates: a model in this process, or a server.
 
@@ -216,7 +217,7 @@ def _check_place(
     device: str,
     threads: int | None,
     in_flight: int | None,
-    ray: "RayChoice | None",
+    ray: RayChoice | None,
 ) -> None:
     """Refuse options of one place together with another."""
     if server is None:

@@ -63,6 +63,22 @@ class RayChoice:
         )
 
 
+def check_address(address: str | None) -> str | None:
+    """Refuse what stands behind `--ray` and can't be an address.
+
+    Click calls it before it misses the input that `--ray` has taken for its address.
+
+    Raises:
+        OptionError: It is neither HOST:PORT nor `auto`.
+    """
+    if address in (None, "auto", _OWN) or ":" in str(address):
+        return address
+    raise OptionError(
+        f"--ray {address}: that is no address of a cluster; expected HOST:PORT, or auto. To use "
+        "this machine alone, give --ray last, or before another option."
+    )
+
+
 def absolute(path: str, ray: RayChoice | None) -> str:
     """Make a path one that other processes understand, where there are any."""
     return path if ray is None or path == "-" else str(Path(path).absolute())

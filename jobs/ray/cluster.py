@@ -14,7 +14,7 @@ from typing import Any
 
 import ray
 
-from foretell.data.errors import OptionError
+from foretell.data.errors import ForetellError, OptionError
 from foretell.runtime.cpu import allowed_cores
 
 # Read when a process joins a cluster: Ray's C++ part would write lines between those of a job.
@@ -22,7 +22,7 @@ os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
-_REACH_S = 10.0
+_REACH_S, _LAST_PORT = 10.0, 65535
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,7 +76,8 @@ def ray_cluster(workers: RayWorkers) -> Iterator[Placed]:
     """Connect to a cluster, or start one; leave it, or end it.
 
     Raises:
-        OptionError: It can't be reached, or has too little for the workers.
+        OptionError: The address is none, or the cluster has too little for the workers.
+        ForetellError: It can't be reached.
     """
     if ray.is_initialized():  # by whoever calls: it is theirs
         with _quiet():
@@ -98,7 +99,7 @@ def ray_cluster(workers: RayWorkers) -> Iterator[Placed]:
             with _mute():
                 ray.init(**asked, log_to_driver=False, logging_level="ERROR")
         except (ConnectionError, RuntimeError, ValueError) as error:
-            raise OptionError(_unreached(workers.address or "this machine", error)) from error
+            raise ForetellError(_unreached(workers.address or "this machine", error)) from error
         try:
             if threading.current_thread() is threading.main_thread():
                 for number, handler in before.items():  # Ray ends the process by an exit code
@@ -110,16 +111,16 @@ def ray_cluster(workers: RayWorkers) -> Iterator[Placed]:
 
 def _check_reach(address: str) -> None:
     """Find out in seconds what Ray finds out in a minute."""
-    if "://" in address:
+    host, _, port = address.rpartition(":")
+    if "://" in address or not port.isdecimal() or int(port) > _LAST_PORT:
         raise OptionError(
             f"{address} is no HOST:PORT; give that of the cluster's head (such as head:6379), on a "
             "machine that belongs to the cluster."
         )
-    host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=_REACH_S).close()
-    except (OSError, ValueError) as error:
-        raise OptionError(_unreached(address, error)) from error
+    except OSError as error:
+        raise ForetellError(_unreached(address, error)) from error
 
 
 def _unreached(address: str, error: Exception) -> str:

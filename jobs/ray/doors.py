@@ -41,7 +41,8 @@ def ray_door(model: Path, workers: RayWorkers) -> Iterator[Door]:
 
     Raises:
         BundleError: The bundle can't be read, or holds no forecaster.
-        OptionError: The cluster can't be reached, or the workers don't fit into it.
+        OptionError: The workers don't fit into the cluster.
+        ForetellError: It can't be reached.
     """
     with _opened(model, "forecaster", workers, local_door) as (manifest, pool, here):
         spec = manifest.forecaster
@@ -61,7 +62,8 @@ def ray_translator(model: Path, workers: RayWorkers) -> Iterator[TranslatorDoor]
 
     Raises:
         BundleError: The bundle can't be read, or holds no translator.
-        OptionError: The cluster can't be reached, or the workers don't fit into it.
+        OptionError: The workers don't fit into the cluster.
+        ForetellError: It can't be reached.
     """
     with _opened(model, "translator", workers, local_translator) as (manifest, pool, here):
         spec = manifest.translator

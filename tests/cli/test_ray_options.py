@@ -1,6 +1,9 @@
 """`--ray [ADDRESS]` and what may stand beside it."""
 
+import os
+import re
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -39,6 +42,43 @@ def test_what_contradicts_is_refused(foretell, command, options, message):
     ended = foretell(*command, "--model", "m", *options)
     assert ended.code == 2
     assert message in ended.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["translate", "--ray", "in.txt", "--model", "m", "--output", "out.txt"],
+        ["translate", "in.txt", "--ray=in.txt", "--model", "m", "--output", "out.txt"],
+        ["forecast", "--horizon", "3", "--ray", "in.txt", "--output", "out.csv"],
+    ],
+)
+def test_an_input_that_was_taken_for_the_address_is_told(foretell, arguments):
+    """Else the input would be missing, though it was given."""
+    ended = foretell(*arguments)
+    assert ended.code == 2
+    assert ended.err.startswith("error: --ray in.txt: that is no address of a cluster; expected")
+    assert "give --ray last, or before another option" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("address", "code", "told"),
+    [
+        ("127.0.0.1:1", 1, r"there is no Ray cluster at 127\.0\.0\.1:1 \(.*refused\)"),
+        ("127.0.0.1:99999", 2, "127.0.0.1:99999 is no HOST:PORT"),
+        ("head:port", 2, "head:port is no HOST:PORT; give that of the cluster's head"),
+        ("ray://head:10001", 2, "ray://head:10001 is no HOST:PORT"),
+    ],
+)
+def test_a_cluster_that_is_away_is_no_wrong_usage(
+    foretell, translator_bundle_path, address, code, told
+):
+    """Whoever tries again by the exit code may: the command is right, the cluster isn't there."""
+    pytest.importorskip("ray", reason="the extra [ray] is not installed")
+    Path("in.txt").write_text("seven\n")
+    options = ["--model", translator_bundle_path, "--output", "out.txt", "--ray", address]
+    ended = foretell("translate", "in.txt", *options)
+    assert (ended.code, bool(re.search(told, ended.err))) == (code, True), ended.err
+    assert os.listdir() == ["in.txt"]
 
 
 def test_without_ray_the_extra_is_named(foretell, monkeypatch):

@@ -141,7 +141,7 @@ def test_where_there_is_no_cluster_the_cure_can_be_typed(monkeypatch):
     monkeypatch.setattr(ray, "init", nothing_found)
     monkeypatch.setattr(ray, "shutdown", lambda: None)
     told = "^this machine belongs to no Ray cluster that runs; give the HOST:PORT"
-    with pytest.raises(OptionError, match=told), ray_cluster(RayWorkers(address="auto")):
+    with pytest.raises(ForetellError, match=told), ray_cluster(RayWorkers(address="auto")):
         pass
 
 
