@@ -125,7 +125,10 @@ def _report(job: "ForecastJob", result: "JobResult") -> None:
     """Tell what became of the job, and set the exit code."""
     written = [str(path) for path in (job.output, job.plot) if path is not None]
     if result.summary is None:
-        say(f"{job.output} is complete already: {result.num_answered:,} series; nothing was done.")
+        told = f"{job.output} is complete already: {result.num_answered:,} series"
+        if not result.num_answered:
+            told = "an earlier run has refused every series"
+        say(f"{told}; nothing was done.")
     elif result.num_answered:
         earlier = result.num_answered + result.refused.count - result.summary.num_items
         told = f"{result.num_answered:,} series forecast by {result.where}"

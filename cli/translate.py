@@ -225,7 +225,10 @@ def _report(job: "TranslateJob", result: "TranslateResult") -> None:
     done = result.done
     num_answered = done.num_lines - done.num_refused
     if result.was_complete:
-        say(f"{job.output} is complete already: {counted(done.num_lines, 'line')}; nothing done.")
+        told = f"{job.output} is complete already: {counted(done.num_lines, 'line')}"
+        if done.num_refused and not num_answered:
+            told = "an earlier run has refused every line"
+        say(f"{told}; nothing done.")
     elif num_answered or not done.num_refused:
         say(_success(job, result, num_answered))
     if done.num_truncated:

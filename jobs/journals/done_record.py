@@ -16,7 +16,7 @@ class DoneRecord:
 
     Attributes:
         job: What decided the output's bytes.
-        output: Fingerprint of these.
+        output: Fingerprint of these; None where every item was refused, and there is no output.
         parts: Of which the output was made.
         totals: Sums of their counts.
         first: The first refused items and notes.
@@ -24,7 +24,7 @@ class DoneRecord:
     """
 
     job: Job
-    output: str
+    output: str | None
     parts: int
     totals: Mapping[str, int]
     first: dict[str, list[Any]]

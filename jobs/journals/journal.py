@@ -67,7 +67,8 @@ class Journal:
         output: Where the file shall stand in the end.
         parts: Parts that are done; the next one has this number.
         totals: Sums of the counts of all parts, those of killed runs too.
-        is_complete: The output of this very job stands already, so nothing is left to do.
+        is_complete: The output of this very job stands already, or all of it was refused, so
+            nothing is left to do.
     """
 
     def __init__(
@@ -241,7 +242,7 @@ class Journal:
             if join is not None:
                 self._write_output(join, ending)
             self._write_refused()
-            if join is not None:
+            if join is not None or not self._final.exists():  # another job's would lose its record
                 self._write_record()
         self._keeps = False
         self._path.unlink()  # from here on there is nothing to go on with
@@ -280,7 +281,7 @@ class Journal:
         written = self._written()
         if written is not None:
             written = self._resumable(written)
-        elif self._final.exists():
+        else:
             self._look_at_record()
         if written is None and not (self.is_complete or self._overwrite):
             self._check_others()
@@ -317,18 +318,27 @@ class Journal:
         return written
 
     def _look_at_record(self) -> None:
-        record, problems = read_done(self._record), []
-        if record is None:
+        record, there, problems = read_done(self._record), self._fingerprint(), []
+        told = [] if record is None else changes(record.job, self._job)
+        if there is None:
+            # Whoever has removed the list of what was refused wants it made again.
+            has_list = refused_file(self.output).exists()
+            if record is None or record.output is not None or told or not has_list:
+                return
+        elif record is None or record.output is None:
             problems = [f"{self.output} exists, and nothing tells which job has written it."]
-        elif record.output != file_fingerprint(self._final):
+        elif record.output != there:
             problems = [f"{self.output} was changed since a job has written it."]
-        elif told := changes(record.job, self._job):
+        elif told:
             problems = [f"{self.output} is of another job:", *told]
-        else:
+        if record is not None and not problems:
             self.is_complete, self.parts = True, record.parts
             self.totals, self._first = Counter(record.totals), record.first
-        if problems and not self._overwrite:
+        elif not self._overwrite:
             raise ForetellError([*problems, "Give --overwrite to replace it, or another path."])
+
+    def _fingerprint(self) -> str | None:
+        return file_fingerprint(self._final) if self._final.exists() else None
 
     def _write_output(self, join: Join, ending: str) -> None:
         joined = self._folder.path / f"joined{ending}"
@@ -359,7 +369,7 @@ class Journal:
             return
         record = DoneRecord(
             job=self._job,
-            output=file_fingerprint(self._final),
+            output=self._fingerprint(),
             parts=self.parts,
             totals=dict(self.totals),
             first=self._first,

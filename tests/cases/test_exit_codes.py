@@ -188,3 +188,15 @@ RIGHT = dict(
 @pytest.mark.parametrize("run", RUNS)
 def test_hd07_every_run_ends_as_the_table_says(command, call, run):
     RIGHT[run](command, call)
+
+
+@pytest.mark.parametrize(("kind", "code"), [("good", 0), ("mixed", 3), ("bad", 1)])
+def test_a_job_that_is_complete_says_so_and_ends_as_its_first_run_did(command, call, kind, code):
+    """Whoever has a clock give one command reads the exit code of the last run."""
+    ended, output = call(getattr(command, kind), "--resume")
+    assert ended.code == code
+    before = {path: path.read_bytes() for path in output.parent.iterdir()}
+    again, _ = call(getattr(command, kind), "--resume")
+    told = "an earlier run has refused every " if kind == "bad" else "is complete already"
+    assert (again.code, told in again.err) == (code, True), again.err
+    assert {path: path.read_bytes() for path in output.parent.iterdir()} == before
