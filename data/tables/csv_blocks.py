@@ -5,7 +5,11 @@ every block. Where they don't, a quote was left open or a row is broken, and the
 the words of `foretell.data.tables.csv_files`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +17,7 @@ import pyarrow.compute as pc
 from jaxtyping import Int64
 
 from foretell.data.errors import TableError
+from foretell.data.tables.ahead import ahead
 from foretell.data.tables.blocks import Block
 from foretell.data.tables.csv_files import CsvLayout, explain_rows, parse_rows
 from foretell.data.tables.file_rows import row_name
@@ -46,25 +51,78 @@ def read_blocks(
         TableError: Rows are broken, or values stand over several lines.
         pyarrow.ArrowInvalid: Text is no UTF-8.
     """
+    found = ahead(_whole_lines(read, name, layout, start=start, first_row=first_row))
+    for lines in found:
+        # A quote left open at the very end swallows one more line end, and is noticed.
+        content = lines.content + b"\n" if lines.are_last else lines.content
+        table = _parse(content, lines.starts, layout, only)
+        if table is None:
+            later = (more.content for more in found)
+            _tell_trouble(lines.content, later, name, layout, lines.first_row)
+        places = lines.starts + lines.start
+        yield Block(table, lines.first_row, places, lines.start + len(lines.content))
+
+
+def read_span(
+    content: bytes, layout: CsvLayout, only: Sequence[str], num_rows: int
+) -> pa.Table | None:
+    """Read rows that `read_blocks` has found before; None where they are so many no more."""
+    try:
+        table = parse_rows(
+            pa.BufferReader(content),
+            layout.separator,
+            layout.names,
+            has_header=False,
+            only=only,
+            block_size=len(content) + 1,
+        )
+    except pa.ArrowInvalid:
+        return None
+    return table.select(list(only)) if table.num_rows == num_rows else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """Whole lines of a file: their bytes, where each that is not empty begins, and which they are.
+
+    Attributes:
+        content: Their bytes.
+        starts: Where in these each line begins that is not empty.
+        start: Where in the file they begin.
+        first_row: Number of the first row.
+        are_last: The file ends with them.
+    """
+
+    content: bytes
+    starts: Int64[np.ndarray, " N"]
+    start: int
+    first_row: int
+    are_last: bool
+
+
+def _whole_lines(
+    read: Callable[[int], bytes], name: str, layout: CsvLayout, *, start: int, first_row: int
+) -> Iterator[_Lines]:
     kept = b""
-    while True:
-        more = read(BLOCK_BYTES)
-        content = kept + more
-        cut = _last_line_end(content) if more else len(content)
-        block, kept = content[:cut], content[cut:]
+    while more := read(BLOCK_BYTES):
+        cut = _last_line_end(more)
+        if cut:
+            content, kept = b"".join((kept, memoryview(more)[:cut])), more[cut:]
+        else:
+            kept += more
+            cut = _last_line_end(kept)
+            content, kept = kept[:cut], kept[cut:]
         if not cut and len(kept) > _MOST_BYTES:
-            _tell_trouble(kept, read, name, layout, first_row)
-        starts = _row_starts(block)
+            later = iter(partial(read, BLOCK_BYTES), b"")
+            _tell_trouble(kept, later, name, layout, first_row)
+        starts = _row_starts(content)
         if len(starts):
-            # A quote left open at the very end swallows one more line end, and is noticed.
-            table = _parse(block if more else block + b"\n", starts, layout, only)
-            if table is None:
-                _tell_trouble(block + kept, read, name, layout, first_row)
-            yield Block(table, first_row, starts + start, start + len(block))
+            yield _Lines(content, starts, start, first_row, are_last=False)
             first_row += len(starts)
-        start += len(block)
-        if not more:
-            return
+        start += len(content)
+    starts = _row_starts(kept)
+    if len(starts):
+        yield _Lines(kept, starts, start, first_row, are_last=True)
 
 
 def _last_line_end(content: bytes) -> int:
@@ -127,14 +185,17 @@ def _is_one_line(line: bytes, layout: CsvLayout) -> bool:
 
 
 def _tell_trouble(
-    content: bytes, read: Callable[[int], bytes], name: str, layout: CsvLayout, first_row: int
-) -> None:
+    content: bytes, later: Iterable[bytes], name: str, layout: CsvLayout, first_row: int
+) -> NoReturn:
     """Refuse the table for what is wrong in these rows or soon behind them."""
     pieces = [content]
     size = len(content)
-    while size < _MOST_BYTES and (more := read(BLOCK_BYTES)):
-        pieces.append(more)
-        size += len(more)
+    with contextlib.suppress(TableError):  # what is wrong there comes later
+        for more in later:
+            pieces.append(more)
+            size += len(more)
+            if size >= _MOST_BYTES:
+                break
     whole = b"".join(pieces)
     if size >= _MOST_BYTES:  # no character is cut in two
         whole = whole[: _last_line_end(whole)] or whole

@@ -58,6 +58,8 @@ def look_at_numbers(texts: pa.ChunkedArray, decimal: str) -> NumberFacts:
         texts: Text without nulls.
         decimal: The sign of decimals, "." or ",".
     """
+    if _read_at_once(texts, decimal) is not None:
+        return NumberFacts(True, len(texts) > 0, False)
     plain = _without_blanks(texts)
     floats = _read_fast(plain, decimal)
     if floats is not None:  # it takes spellings of NaN that are no numbers, if all else is some
@@ -81,6 +83,9 @@ def read_number_texts(
         decimal: The sign of decimals, "." or ",".
         facts: About the whole column that this is a part of; None for a whole column.
     """
+    at_once = _read_at_once(texts, decimal)
+    if at_once is not None:
+        return _series(at_once)
     plain = _without_blanks(texts)
     if facts is None or facts.is_plain:
         floats = _read_fast(plain, decimal)
@@ -102,6 +107,14 @@ def read_number_texts(
     mixed = numbers.astype(object)
     mixed[wrong] = texts.to_pandas().astype(object)[wrong]
     return mixed
+
+
+def _read_at_once(texts: pa.ChunkedArray, decimal: str) -> pa.ChunkedArray | None:
+    """Read texts that are all numbers; None where one is blank, is no number or reads as NaN."""
+    floats = _read_fast(texts, decimal)
+    if floats is None or pc.any(pc.is_nan(floats)).as_py():
+        return None
+    return floats
 
 
 def _without_blanks(texts: pa.ChunkedArray) -> pa.ChunkedArray:

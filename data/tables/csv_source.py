@@ -9,9 +9,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from foretell.data.tables.blocks import Block, Span
-from foretell.data.tables.csv_blocks import read_blocks
+from foretell.data.tables.csv_blocks import read_blocks, read_span
 from foretell.data.tables.csv_files import CsvLayout
 from foretell.data.tables.seen_files import Digest, FileState, SeenFile
+
+_MOST_BYTES = 1 << 26  # of a span that is read at once
 
 
 @dataclass(slots=True)
@@ -72,15 +74,22 @@ class CsvSource:
         self._seen().check()
         with self.path.open("rb") as file:
             file.seek(span.start)
-            found = read_blocks(
-                _Bounded(file, span.end - span.start).read,
-                self.name,
-                self.layout,
-                self.only,
-                start=span.start,
-                first_row=span.first_row,
-            )
-            table = pa.concat_tables([block.table for block in found])
+            table = None
+            if span.end - span.start <= _MOST_BYTES:
+                content = file.read(span.end - span.start)
+                table = read_span(content, self.layout, self.only, span.num_rows)
+                del content
+            if table is None:
+                file.seek(span.start)
+                found = read_blocks(
+                    _Bounded(file, span.end - span.start).read,
+                    self.name,
+                    self.layout,
+                    self.only,
+                    start=span.start,
+                    first_row=span.first_row,
+                )
+                table = pa.concat_tables([block.table for block in found])
         self._seen().check()
         return table
 

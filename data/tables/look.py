@@ -12,6 +12,7 @@ from foretell.data.calendars.zones import StampKind
 from foretell.data.errors import TableError
 from foretell.data.series.options import Columns
 from foretell.data.series.rows import noted
+from foretell.data.tables.ahead import ahead
 from foretell.data.tables.blocks import Block, Source
 from foretell.data.tables.csv_files import CsvFormat, CsvLayout, comma_problem, decimal_comma
 from foretell.data.tables.csv_numbers import NumberFacts, read_number_texts
@@ -110,7 +111,7 @@ class TableLook:
         Raises:
             TableError: As `read_table`.
         """
-        for block in self.source.blocks():
+        for block in ahead(self.source.blocks()):
             self.num_rows += block.table.num_rows
             self._order.look(block)
             if isinstance(self.source, CsvSource):

@@ -69,16 +69,18 @@ class SeriesOrder:
             self._nested = self._nested or column
             return
         ids = plain_ids(column)
-        self._note_blanks(ids, block.first_row)
         starts = _run_starts(ids)
+        firsts = ids.take(pa.array(starts))
+        if _is_blank(firsts).any():
+            self._note_blanks(ids, block.first_row)
         lengths = np.diff(np.append(starts, len(ids)))
         if self._last is not None and ids.slice(0, 1).equals(self._last):
             self._lengthen(int(lengths[0]))  # the last run of the block before goes on
-            starts, lengths = starts[1:], lengths[1:]
+            starts, lengths, firsts = starts[1:], lengths[1:], firsts.slice(1)
         self._last = ids.slice(len(ids) - 1)
         self._end = block.first_row + len(ids), block.end
         if len(starts):
-            self._pending.append(ids.take(pa.array(starts)))
+            self._pending.append(firsts)
             self._lengths.append(lengths)
             self._num_pending += len(starts)
             if self._runs is not None:
