@@ -49,16 +49,38 @@ class JobFolder:
             finally:
                 os.close(lock)
 
+    @property
+    def is_lost(self) -> bool:
+        """It was removed since it was locked, and another job's may stand in its place."""
+        assert self._lock is not None, "lock it first"
+        try:
+            return not os.path.samestat(os.fstat(self._lock), os.stat(self.path / _LOCK))
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+
+    def check(self) -> None:
+        """Make sure that what is written here doesn't come into another job's folder.
+
+        Raises:
+            ForetellError: It was removed.
+        """
+        if self.is_lost:
+            raise self.loss()
+
+    def loss(self) -> ForetellError:
+        """Tell that it was removed."""
+        return ForetellError(
+            f"{self.path} was removed while the job worked there, and what it had done for "
+            f"{self._output} with it; give the command again."
+        )
+
     def remove(self) -> None:
-        """Remove it with all that is in it, and let others begin."""
+        """Remove it with all that is in it, and let others begin; another job's stays."""
         with suppress(OSError):  # what ends a job is more than what can't be tidied up
-            for entry in list(self.path.iterdir()):
-                if entry.is_dir():
-                    shutil.rmtree(entry, ignore_errors=True)
-                elif entry.name != _LOCK:
-                    entry.unlink()
-            (self.path / _LOCK).unlink(missing_ok=True)  # last: now others may come in
-            self.path.rmdir()
+            if not self.is_lost:
+                self._empty()
+                (self.path / _LOCK).unlink()  # last: now others may come in
+                self.path.rmdir()
         self.unlock()
 
     def unlock(self) -> None:
@@ -66,6 +88,13 @@ class JobFolder:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+    def _empty(self) -> None:
+        for entry in list(self.path.iterdir()):
+            if entry.is_dir():
+                shutil.rmtree(entry, ignore_errors=True)
+            elif entry.name != _LOCK:
+                entry.unlink()
 
     def _make(self) -> None:
         try:

@@ -13,7 +13,6 @@ A part counts once its line stands whole in the journal; until then the next run
 Nothing stands at the output before all parts are there.
 """
 
-import csv
 import json
 import os
 import shutil
@@ -39,7 +38,7 @@ from foretell.jobs.journals.journal_file import (
     read_journal,
 )
 from foretell.jobs.journals.sealed import FINGERPRINT, file_fingerprint
-from foretell.jobs.output import replacing
+from foretell.jobs.journals.side_file import refused_file, write_refused
 
 __all__ = ["FINGERPRINT", "MOST_KEPT", "Job", "Journal", "Row", "refused_file"]
 
@@ -51,17 +50,13 @@ _CHOICE = "go on with it (resume), or start anew (overwrite)."
 Join = Callable[[Iterable[Path], Path], object]
 
 
-def refused_file(output: Path) -> Path:
-    """Where a job tells which items it refused, and why."""
-    return output.parent / f"{output.name}.refused.csv"
-
-
 class Journal:
     """Keeps the parts of one output until all are there; use it in a `with` block.
 
     Entering takes the output for this process, `begin` tells what the job is, `add` keeps parts,
     `finish` makes the output of them. A block that is left before keeps its parts for the next run;
-    without parts nothing is left of it.
+    without parts nothing is left of it. Where somebody removes the folder meanwhile, the block ends
+    with a ForetellError that says so, whatever failed by it.
 
     Attributes:
         output: Where the file shall stand in the end.
@@ -133,9 +128,13 @@ class Journal:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if error is not None and self._file is not None and self._keeps:
-            error.add_note(f"{self._done(self.totals)} done and kept; go on with --resume.")
-        self._leave()
+        try:
+            if isinstance(error, Exception) and self._is_lost:
+                raise self._folder.loss() from error
+            if error is not None and self._file is not None and self._keeps:
+                error.add_note(f"{self._done(self.totals)} done and kept; go on with --resume.")
+        finally:
+            self._leave()
 
     def begin(self, job: Job) -> None:
         """Tell what the job is: it begins, or goes on where it was ended, or is complete.
@@ -147,6 +146,7 @@ class Journal:
         Raises:
             ForetellError: What stands there is of another job; every change is named.
         """
+        self._folder.check()
         self._job = json.loads(json.dumps(job))
         written = self._look()
         if self.is_complete:
@@ -198,6 +198,7 @@ class Journal:
         assert self._file is not None, "begin the job first"
         if not self._is_sound:
             raise RuntimeError("a part was not kept, or interrupted; nothing can follow it.")
+        self._folder.check()
         self._is_sound = False  # whether an interrupted one is on disk the next run finds out
         path = self._part(self.parts)
         with naming(self.output):
@@ -237,16 +238,22 @@ class Journal:
             OSError: They can't be written, as on a full disk; the parts stay.
         """
         assert self._file is not None, "begin the job first"
+        self._folder.check()
         self._first = {name: list(islice(self._lists(name), MOST_KEPT)) for name in _LISTS}
         with naming(self.output):
             if join is not None:
                 self._write_output(join, ending)
-            self._write_refused()
+            has_refused = bool(self._first["refused"])
+            write_refused(self.output, self._columns, self.refused() if has_refused else None)
             if join is not None or not self._final.exists():  # another job's would lose its record
                 self._write_record()
         self._keeps = False
         self._path.unlink()  # from here on there is nothing to go on with
         self.is_complete = True
+
+    @property
+    def _is_lost(self) -> bool:
+        return self._folder.is_lost or not (self._folder.path / _PARTS).is_dir()
 
     def _check_choice(self) -> None:
         """Refuse what stands there already if nothing is said about it, before any work."""
@@ -346,21 +353,9 @@ class Journal:
         sync(joined)
         assert self._file is not None
         self._file.append({"joined": file_fingerprint(joined)})
+        self._folder.check()
         joined.replace(self._final)
         sync(self._final.parent)
-
-    def _write_refused(self) -> None:
-        target = refused_file(self.output)
-        if not self._first["refused"]:
-            target.unlink(missing_ok=True)
-            return
-        with (
-            replacing(target, ".csv") as partial,
-            partial.open("w", encoding="utf-8", newline="") as file,
-        ):
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(self._columns)
-            writer.writerows(self.refused())
 
     def _write_record(self) -> None:
         """Let a job that is resumed once more find out that it is complete."""

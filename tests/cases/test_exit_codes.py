@@ -2,10 +2,14 @@
 
 import csv
 import json
+import re
+import shutil
 from pathlib import Path
 
 import pandas as pd
 import pytest
+
+from foretell.jobs.journals.journal import Journal
 
 CASES = Path(__file__).parent
 RUNS = [row["run"] for row in csv.DictReader((CASES / "HD07.csv").read_text().splitlines())]
@@ -200,3 +204,18 @@ def test_a_job_that_is_complete_says_so_and_ends_as_its_first_run_did(command, c
     told = "an earlier run has refused every " if kind == "bad" else "is complete already"
     assert (again.code, told in again.err) == (code, True), again.err
     assert {path: path.read_bytes() for path in output.parent.iterdir()} == before
+
+
+def test_a_job_whose_folder_is_removed_says_so_and_leaves_nothing(command, call, monkeypatch):
+    """By somebody who tidies up; what is half done must not look complete."""
+    keep = Journal.add
+
+    def keep_and_remove(journal, *arguments, **options):
+        keep(journal, *arguments, **options)
+        shutil.rmtree(journal.work.parent)
+
+    monkeypatch.setattr(Journal, "add", keep_and_remove)
+    ended, output = call(command.mixed, "--resume")
+    assert ended.code == 1
+    assert re.fullmatch(r"error: .* was removed while the job worked there.*\n", ended.err)
+    assert [path.name for path in output.parent.iterdir()] == [command.places[0]]

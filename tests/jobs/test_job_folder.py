@@ -1,9 +1,11 @@
 """Two processes never write one output: one of them would have the other's parts."""
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,8 @@ import pytest
 from foretell.data.errors import ForetellError
 from foretell.jobs.journals.job_folder import JobFolder
 from foretell.jobs.journals.journal import Journal
+
+HIDDEN = ".out.txt.foretell-job"
 
 
 def journal(folder, **options):
@@ -97,3 +101,78 @@ def test_a_folder_that_is_removed_just_then_is_made_again(tmp_path, monkeypatch)
     folder.lock()
     assert len(tries) == 2
     folder.remove()
+
+
+LOST = "was removed while the job worked there"
+PART = {"part": b"one\n", "counts": {"line": 1}}
+
+
+def join(parts, target):
+    target.write_bytes(b"".join(part.read_bytes() for part in parts))
+
+
+def fail(_):
+    raise ForetellError("something else")
+
+
+def lose_the_folder(folder, then, *, is_begun=True, meanwhile=lambda: None):
+    """A job whose folder is removed, before it does something more."""
+    with journal(folder) as found:
+        if is_begun:
+            found.begin({})
+            found.add(**PART)
+        shutil.rmtree(folder / HIDDEN)
+        meanwhile()
+        then(found)
+
+
+def test_what_is_removed_in_mid_run_is_told_and_the_next_one_begins(tmp_path):
+    """By somebody who tidies up; nothing is kept then, and nothing says so."""
+    with pytest.raises(ForetellError, match=LOST) as told:
+        lose_the_folder(tmp_path, lambda found: found.add(**PART))
+    assert getattr(told.value, "__notes__", []) == []
+    assert os.listdir(tmp_path) == []
+    with journal(tmp_path) as found:
+        found.begin({})
+
+
+STEPS = {
+    "begin": lambda found: found.begin({}),
+    "add": lambda found: found.add(**PART),
+    "finish": lambda found: found.finish(join),
+    "leave": fail,
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_another_job_that_works_in_its_place_loses_nothing(tmp_path, step):
+    """Else parts of two jobs would be joined to one output, or those of one removed."""
+    other = journal(tmp_path)
+
+    def begin():
+        stack.enter_context(other)
+        other.begin({})
+        other.add(b"right", counts={"line": 1})
+
+    with ExitStack() as stack:
+        with pytest.raises(ForetellError, match=LOST):
+            lose_the_folder(tmp_path, STEPS[step], is_begun=step != "begin", meanwhile=begin)
+        other.finish(join)
+    assert (tmp_path / "out.txt").read_bytes() == b"right"
+    assert os.listdir(tmp_path) == ["out.txt"]
+
+
+def test_nothing_appears_where_the_folder_is_removed_while_the_parts_are_joined(tmp_path):
+    def join_and_remove(parts, target):
+        join(parts, target)
+        shutil.rmtree(tmp_path / HIDDEN)
+
+    def finish():
+        with journal(tmp_path) as found:
+            found.begin({})
+            found.add(**PART)
+            found.finish(join_and_remove)
+
+    with pytest.raises(ForetellError, match=LOST):
+        finish()
+    assert os.listdir(tmp_path) == []
