@@ -1,6 +1,7 @@
 """A Parquet file or folder that is looked at once, and then read in spans of rows."""
 
 import bisect
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,65 @@ from foretell.data.tables.parquet_files import check_zones, find_parquet, open_d
 from foretell.data.tables.seen_files import SeenFile, digest_of
 
 _BATCH_ROWS = 1 << 18
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads a file onwards.
+
+    Attributes:
+        place: Of the file among all.
+        row: Of the file, at which it stands.
+        tables: What follows.
+        rest: What it has in hand of them.
+    """
+
+    place: int
+    row: int
+    tables: Iterator[pa.Table]
+    rest: pa.Table | None = None
+
+    def read(self, end: int) -> list[pa.Table]:
+        """Read up to a row, or to the end of the file."""
+        pieces = []
+        while self.row < end:
+            table = self.rest if self.rest is not None else next(self.tables, None)
+            if table is None:
+                break
+            piece = table.slice(0, end - self.row)
+            pieces.append(piece)
+            self.row += piece.num_rows
+            is_all = piece.num_rows == table.num_rows
+            self.rest = None if is_all else table.slice(piece.num_rows)
+        return pieces
+
+
+class _Bookmark:
+    """Where the last span ended: the next one mostly begins there, in the midst of a row group.
+
+    Any thread may come; a copy in another process begins without one.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._reader: _Reader | None = None
+
+    def __reduce__(self) -> tuple[type["_Bookmark"], tuple[()]]:
+        return _Bookmark, ()
+
+    def take(self, place: int, row: int) -> _Reader | None:
+        """Take the reader, if it stands at that row; it is nobody else's then."""
+        with self._lock:
+            reader = self._reader
+            if reader is None or (reader.place, reader.row) != (place, row):
+                return None
+            self._reader = None
+            return reader
+
+    def put(self, reader: _Reader) -> None:
+        """Leave a reader for whoever comes next."""
+        with self._lock:
+            self._reader = reader
 
 
 @dataclass(slots=True)
@@ -38,6 +98,7 @@ class ParquetSource:
     only: tuple[str, ...]
     seen: list[SeenFile] = field(default_factory=list)
     row_groups: list[list[int]] = field(default_factory=list)
+    _bookmark: _Bookmark = field(default_factory=_Bookmark, repr=False, compare=False)
 
     @classmethod
     def open(cls, path: Path, wanted: Sequence[str]) -> "ParquetSource":
@@ -112,18 +173,19 @@ class ParquetSource:
             raise TableError(f"{self.name} has changed since the job began; start the job anew.")
         return table
 
-    def _read_file(self, place: int, start: int, end: int) -> Iterator[pa.Table]:
+    def _read_file(self, place: int, start: int, end: int) -> list[pa.Table]:
         """Read the rows from `start` to `end` of one file."""
-        bounds = np.concatenate([[0], np.cumsum(self.row_groups[place])])
-        groups = np.flatnonzero((bounds[1:] > start) & (bounds[:-1] < end)).tolist()
-        row = int(bounds[groups[0]])
-        for table in self._tables(self._fragment(self.files[place]), groups):
-            low, high = max(start - row, 0), min(end - row, table.num_rows)
-            row += table.num_rows
-            if low < high:
-                yield table.slice(low, high - low)
-            if row >= end:
-                return
+        reader = self._bookmark.take(place, start)
+        if reader is None:
+            bounds = np.concatenate([[0], np.cumsum(self.row_groups[place])])
+            first = int(np.searchsorted(bounds, start, side="right")) - 1
+            groups = list(range(first, len(self.row_groups[place])))
+            tables = self._tables(self._fragment(self.files[place]), groups)
+            reader = _Reader(place, int(bounds[first]), tables)
+            reader.read(start)
+        pieces = reader.read(end)
+        self._bookmark.put(reader)
+        return pieces
 
     def _fragment(self, file: Path) -> pads.ParquetFileFragment:
         return next(iter(open_dataset([file], self.path, self.schema).get_fragments()))
