@@ -96,6 +96,7 @@ class Client:
         self._forecaster = ForecasterStub(self._channel)
         self._translator = TranslatorStub(self._channel)
         self._models = ModelsStub(self._channel)
+        self._windows: set[Window] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -111,6 +112,8 @@ class Client:
     def close(self) -> None:
         """Close the connection; calls in work are cancelled."""
         self._channel.close()
+        for window in self._windows.copy():
+            window.close()
 
     def models(self) -> list[ModelStatus]:
         """List the server's models, those it could not load included.
@@ -122,18 +125,26 @@ class Client:
             response = self._models.List(ListModelsRequest(), **self._with)
         return read_statuses(response)
 
-    def describe(self, name: str | None = None, version: int | None = None) -> ModelInfo:
+    def describe(
+        self, name: str | None = None, version: int | None = None, *, retry: bool = False
+    ) -> ModelInfo:
         """Describe a served model.
 
         Args:
             name: Its name; None where the server serves exactly one.
             version: Its version; None for the one that is served.
+            retry: Wait for a server that isn't there for as long as a request may be asked again,
+                see `ClientOptions`. Else it is told at once: the address may be wrong.
 
         Raises:
             OptionError: The name or the version can't be one.
             RemoteError: The server can't be reached, or has no such model.
         """
         request = describe_request(name, version)
+        if retry:
+            asked = iter([(Span(0, 1), request)])
+            ((_, answer),) = self._answers(self._models.Describe, asked, is_harmless=True)
+            return read_description(answer)
         with remote_errors(self.target):
             description = self._models.Describe(request, **self._with)
         return read_description(description)
@@ -349,10 +360,11 @@ class Client:
             sent.cancel()
 
     def _answers(
-        self, method: Any, requests: Iterator[tuple[Span, Any]]
+        self, method: Any, requests: Iterator[tuple[Span, Any]], *, is_harmless: bool = False
     ) -> Iterator[tuple[Span, Any]]:
         """Send the requests, a few at a time; yield the answers in their order."""
-        window = Window(self.options)
+        window = Window(self.options, is_harmless=is_harmless)
+        self._windows.add(window)
         try:
             with remote_errors(self.target):
                 for span, request in requests:
@@ -362,6 +374,7 @@ class Client:
                 while len(window):
                     yield window.first()
         finally:
+            self._windows.remove(window)
             window.cancel()
 
     def _send(self, method: Any, request: Any, timeout_s: float) -> Any:

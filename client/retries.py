@@ -27,9 +27,14 @@ class Retries:
     A full queue says after how long to come again (`google.rpc.RetryInfo`), and all callers hear
     the same: each adds a little of its own. Of a server that isn't there nobody knows how long, so
     each wait is about twice as long as the one before.
+
+    Args:
+        options: How long a request may take.
+        is_harmless: It can't be what breaks a server: broken connections don't end it.
     """
 
-    def __init__(self, options: ClientOptions) -> None:
+    def __init__(self, options: ClientOptions, *, is_harmless: bool = False) -> None:
+        self._is_harmless = is_harmless
         self._started_at = time.monotonic()
         self._timeout_s = options.timeout_s
         self._most_s = min(options.timeout_s, options.retry_s)
@@ -60,7 +65,7 @@ class Retries:
             return False
         if told.reason is None and not (error.details() or "").startswith(_NEVER_BEGAN):
             self._lost += 1
-        return self._lost <= _MOST_LOST
+        return self._is_harmless or self._lost <= _MOST_LOST
 
 
 class _Asked(Generic[Sent]):
@@ -71,11 +76,11 @@ class _Asked(Generic[Sent]):
         is_refused: It waits to be sent again.
     """
 
-    def __init__(self, span: Span, send: Callable[[float], Sent], options: ClientOptions) -> None:
+    def __init__(self, span: Span, send: Callable[[float], Sent], retries: Retries) -> None:
         self.span = span
         self.is_refused = False
         self._send = send
-        self._retries = Retries(options)
+        self._retries = retries
 
 
 class _Future(_Asked[Any]):
@@ -85,10 +90,10 @@ class _Future(_Asked[Any]):
         self,
         span: Span,
         send: Callable[[float], Any],
-        options: ClientOptions,
+        retries: Retries,
         wake: threading.Event,
     ) -> None:
-        super().__init__(span, send, options)
+        super().__init__(span, send, retries)
         self.due = 0.0
         self.is_over = False
         self._wake = wake
@@ -100,11 +105,11 @@ class _Future(_Asked[Any]):
         self.sent = self._send(self._retries.timeout_s)
         self.sent.add_done_callback(lambda _: self._wake.set())
 
-    def go_on(self) -> None:
+    def go_on(self, *, at_once: bool) -> None:
         if self.is_over:
             return
         if self.is_refused:
-            if time.monotonic() >= self.due:
+            if at_once or time.monotonic() >= self.due:
                 self._try()
         elif self.sent.done():
             wait_s = None
@@ -115,10 +120,17 @@ class _Future(_Asked[Any]):
 
 
 class Window:
-    """The requests of one call that are on their way, without an event loop."""
+    """The requests of one call that are on their way, without an event loop.
 
-    def __init__(self, options: ClientOptions) -> None:
+    Args:
+        options: How many there may be, and how long each may take.
+        is_harmless: See `Retries`.
+    """
+
+    def __init__(self, options: ClientOptions, *, is_harmless: bool = False) -> None:
         self._options = options
+        self._is_harmless = is_harmless
+        self._is_closed = False
         self._wake = threading.Event()
         self._asked: deque[_Future] = deque()
 
@@ -138,7 +150,8 @@ class Window:
             span: What it is about.
             send: Sends it, with a time limit in seconds, and returns gRPC's future.
         """
-        self._asked.append(_Future(span, send, self._options, self._wake))
+        retries = Retries(self._options, is_harmless=self._is_harmless)
+        self._asked.append(_Future(span, send, retries, self._wake))
 
     def first(self) -> tuple[Span, Any]:
         """Wait for the answer to the first request, and forget it.
@@ -156,6 +169,11 @@ class Window:
             due = [one.due - time.monotonic() for one in self._asked if one.is_refused]
             self._wake.wait(max(0.0, min(due)) if due else None)
 
+    def close(self) -> None:
+        """Have whoever waits for another try find out that the channel is closed."""
+        self._is_closed = True
+        self._wake.set()
+
     def cancel(self) -> None:
         """Wait for nothing any more."""
         for one in self._asked:
@@ -163,14 +181,14 @@ class Window:
 
     def _go_on(self) -> None:
         for one in self._asked:
-            one.go_on()
+            one.go_on(at_once=self._is_closed)
 
 
 class _Task(_Asked[Any]):
     """Of a client with an event loop."""
 
-    def __init__(self, span: Span, send: Callable[[float], Any], options: ClientOptions) -> None:
-        super().__init__(span, send, options)
+    def __init__(self, span: Span, send: Callable[[float], Any], retries: Retries) -> None:
+        super().__init__(span, send, retries)
         self.task = asyncio.ensure_future(self._answer())
 
     async def _answer(self) -> Any:
@@ -189,8 +207,9 @@ class _Task(_Asked[Any]):
 class AsyncWindow:
     """As `Window`, with an event loop."""
 
-    def __init__(self, options: ClientOptions) -> None:
+    def __init__(self, options: ClientOptions, *, is_harmless: bool = False) -> None:
         self._options = options
+        self._is_harmless = is_harmless
         self._asked: deque[_Task] = deque()
 
     def __len__(self) -> int:
@@ -203,7 +222,8 @@ class AsyncWindow:
 
     def send(self, span: Span, send: Callable[[float], Any]) -> None:
         """See `Window.send`; gRPC's call is awaited."""
-        self._asked.append(_Task(span, send, self._options))
+        retries = Retries(self._options, is_harmless=self._is_harmless)
+        self._asked.append(_Task(span, send, retries))
 
     async def first(self) -> tuple[Span, Any]:
         """See `Window.first`."""

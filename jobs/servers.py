@@ -1,18 +1,14 @@
 """A model on a server, for as long as a job needs it: patiently, and never another model."""
 
-import random
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from foretell.client import Client, Credentials, ModelInfo, RemoteError
+from foretell.client import Client, Credentials, ModelInfo
 from foretell.data.errors import ForetellError
 
 # A server that is started anew is back within minutes; a job of hours can wait, nobody sits there.
 PATIENCE_S = 600.0
 IN_FLIGHT = 4  # requests
-_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.1, 5.0
 
 
 class JobServer:
@@ -23,11 +19,9 @@ class JobServer:
         info: What the server told of the model when the job began.
     """
 
-    def __init__(self, client: Client, name: str | None, patience_s: float) -> None:
+    def __init__(self, client: Client, name: str | None) -> None:
         self.client = client
         self.info: ModelInfo = client.describe(name)
-        self._patience_s = patience_s
-        self._is_stopped = threading.Event()
 
     @property
     def where(self) -> str:
@@ -39,10 +33,11 @@ class JobServer:
         """Wait until the server is there, and see that it has the same model still.
 
         Raises:
-            ForetellError: It has another one, or the job was stopped.
+            ForetellError: It has another one.
             RemoteError: It isn't there for longer than the job is patient, or says no.
+            ValueError: The job was stopped meanwhile.
         """
-        was, now = self.info, self._described()
+        was, now = self.info, self.client.describe(self.info.name, retry=True)
         if (now.version, now.manifest) != (was.version, was.manifest):
             other = "another model as version" if now.version == was.version else "version"
             raise ForetellError(
@@ -52,21 +47,8 @@ class JobServer:
             )
 
     def stop(self) -> None:
-        """End all calls; nothing can be asked any more."""
-        self._is_stopped.set()
+        """End all calls, also those that wait; nothing can be asked any more."""
         self.client.close()
-
-    def _described(self) -> ModelInfo:
-        until, wait_s = time.monotonic() + self._patience_s, _FIRST_WAIT_S
-        while True:
-            try:
-                return self.client.describe(self.info.name)
-            except RemoteError as error:
-                if error.code != "UNAVAILABLE" or time.monotonic() + wait_s > until:
-                    raise
-            if self._is_stopped.wait(wait_s * random.uniform(0.5, 1.0)):
-                raise ForetellError("the job was stopped.")
-            wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
 
 
 @contextmanager
@@ -93,4 +75,4 @@ def job_server(
         retry_s=patience_s,
         in_flight=in_flight,
     ) as client:
-        yield JobServer(client, model, patience_s)
+        yield JobServer(client, model)

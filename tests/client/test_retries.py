@@ -148,6 +148,28 @@ def test_a_server_that_is_started_anew_answers_the_rest(call, make_translator):
     assert [one.hypotheses[0].text for one in answers] == ["ba"] * 300
 
 
+def test_who_asks_what_a_model_is_may_wait_for_the_server(call, make_translator, refused):
+    """A job goes on when it is back; unasked nobody waits, since the address may be wrong."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    with pytest.raises(RemoteError, match="UNAVAILABLE"):
+        call(address, "describe", "ende")
+    assert not refused.is_set()
+    repository = Repository([Model("ende", 1, make_translator())])
+    with ThreadPoolExecutor(1) as caller:
+        asked = caller.submit(call, address, "describe", "ende", retry=True)
+        assert refused.wait(WAIT_S)
+        with serve_in_background(repository, ServerOptions(listen=address)):
+            assert asked.result(WAIT_S).version == 1
+
+
+def test_what_breaks_no_server_is_asked_through_any_number_of_broken_connections():
+    """As a proxy tells them for as long as nothing stands behind it."""
+    retries = Retries(ClientOptions(), is_harmless=True)
+    broken = Refusal(grpc.StatusCode.UNAVAILABLE, "no healthy upstream")
+    assert all(retries.wait_s(broken) is not None for _ in range(10))
+
+
 def test_a_wait_is_never_shorter_than_told_and_differs_from_others():
     waits = {Retries(ClientOptions()).wait_s(full(4.0)) for _ in range(20)}
     assert len(waits) > 1
