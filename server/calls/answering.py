@@ -57,7 +57,7 @@ from foretell.server.telemetry.tracing import Tracing
 Answer = TypeVar("Answer")
 Found = TypeVar("Found")
 
-_TINY_BYTES = 4096  # is read or written in a millisecond or so
+_TINY_BYTES, _TINY_ITEMS = 16_384, 32  # are read or written in a millisecond or so
 _PHASES = ("read", "queue", "compute", "write")
 
 
@@ -108,8 +108,8 @@ class Answering:
             call: Which waits for it.
             size_bytes: About how much it goes through.
         """
-        if size_bytes <= _TINY_BYTES:
-            await self._turnstile.pass_through()
+        if size_bytes <= _TINY_BYTES and call.num_items <= _TINY_ITEMS:
+            await self._turnstile.pass_through(call)
             return work()
         is_large = max(size_bytes, call.size_bytes) > LARGE_BYTES
         return await _until(call, self._readers.run(work, call.caller, is_large=is_large))

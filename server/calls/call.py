@@ -35,6 +35,7 @@ class Call:
     Attributes:
         context: gRPC's, for metadata and for ending the call.
         size_bytes: Of the request: what waiting costs in memory.
+        num_items: Sentences or series in it, about: each takes its time, however short it is.
         deadline: On the clock of `time.monotonic`; None where there is none.
         priority: Calls of a smaller number are computed first; `DEFAULT_PRIORITY` is 2.
         request: Its place before a model, while it has one.
@@ -45,6 +46,7 @@ class Call:
         context: grpc.aio.ServicerContext,
         *,
         size_bytes: int = 0,
+        num_items: int = 1,
         timeout_s: float | None = None,
         priority: int = 0,
     ) -> None:
@@ -53,12 +55,14 @@ class Call:
         Args:
             context: Of the call.
             size_bytes: Of the request.
+            num_items: See above.
             timeout_s: What the request itself allows, beside the call's own deadline: the sooner
                 of the two counts.
             priority: What the request asks for; 0 for none.
         """
         self.context = context
         self.size_bytes = size_bytes
+        self.num_items = num_items
         self.priority = priority or DEFAULT_PRIORITY
         times = [left for left in (timeout_s, context.time_remaining()) if left is not None]
         self.deadline = time.monotonic() + min(times) if times else None

@@ -16,19 +16,29 @@ class Turnstile:
     def __init__(self) -> None:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._is_taken = False
+        self._inside: object = None  # who has passed in this iteration
 
-    async def pass_through(self) -> None:
-        """Wait for one's turn; on the event loop alone."""
+    async def pass_through(self, caller: object) -> None:
+        """Wait for one's turn; on the event loop alone.
+
+        Args:
+            caller: Whose turn it is. Who comes again before he has waited for anything is in it
+                still, and goes on.
+        """
+        if caller is self._inside:
+            return
         loop = asyncio.get_running_loop()
-        if not self._is_taken:
+        if self._is_taken:
+            turn: asyncio.Future[None] = loop.create_future()
+            self._waiting.append(turn)
+            await turn
+        else:
             self._is_taken = True
             loop.call_soon(self._let_next)
-            return
-        turn: asyncio.Future[None] = loop.create_future()
-        self._waiting.append(turn)
-        await turn
+        self._inside = caller
 
     def _let_next(self) -> None:
+        self._inside = None
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():  # or its call has been cancelled

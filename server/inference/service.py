@@ -340,6 +340,7 @@ def _call(
     return Call(
         context,
         size_bytes=request.ByteSize(),
+        num_items=max((one.shape[0] for one in request.inputs if one.shape), default=1),
         timeout_s=parameters.timeout_s,
         priority=parameters.priority,
     )

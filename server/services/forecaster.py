@@ -58,7 +58,7 @@ class ForecasterService(ForecasterServicer):
         self, request: ForecastRequest, context: grpc.aio.ServicerContext
     ) -> ForecastResponse:
         answering = self._answering
-        call = Call(context, size_bytes=request.ByteSize())
+        call = Call(context, size_bytes=request.ByteSize(), num_items=len(request.history.ids))
         with self._repository.lease(request.model, request.version) as model:
             forecaster, spec = model.forecaster
             with answering.admitted(model, call):

@@ -42,7 +42,7 @@ class TranslatorService(TranslatorServicer):
     ) -> wire.TranslateResponse:
         """Translate the sentences of one request."""
         answering = self._answering
-        call = Call(context, size_bytes=request.ByteSize())
+        call = Call(context, size_bytes=request.ByteSize(), num_items=_num_items(request))
         with self._repository.lease(request.model, request.version) as model:
             _, spec = model.translator
             with answering.admitted(model, call):
@@ -91,7 +91,7 @@ class TranslatorService(TranslatorServicer):
     ) -> wire.ScoreResponse:
         """Score the pairs of one request."""
         answering = self._answering
-        call = Call(context, size_bytes=request.ByteSize())
+        call = Call(context, size_bytes=request.ByteSize(), num_items=len(request.pairs))
         with self._repository.lease(request.model, request.version) as model:
             _ = model.translator  # another kind of model is told first
             with answering.admitted(model, call):
@@ -140,6 +140,11 @@ class TranslatorService(TranslatorServicer):
     def _check_size(self, size_bytes: int, *, has: Literal["has", "may have"]) -> None:
         fewer = "fewer sentences, fewer hypotheses or no attention"
         check_answer_size(size_bytes, self._options, fewer, has=has)
+
+
+def _num_items(request: wire.TranslateRequest) -> int:
+    """Sentences, and what else is read one by one beside them."""
+    return len(request.sentences) + sum(1 + len(one.banned) for one in request.options)
 
 
 def _errors(reasons: dict[int, str]) -> list[wire.SentenceError]:

@@ -19,7 +19,7 @@ def test_whoever_comes_alone_passes_at_once():
     async def run():
         turnstile = Turnstile()
         for _ in range(3):
-            passing = turnstile.pass_through()
+            passing = turnstile.pass_through(object())
             try:
                 passing.send(None)
             except StopIteration:
@@ -36,7 +36,7 @@ def test_one_passes_an_iteration_and_in_the_order_they_came():
         turnstile, passed, iteration = Turnstile(), [], 0
 
         async def work(number):
-            await turnstile.pass_through()
+            await turnstile.pass_through(number)
             passed.append((number, iteration))
 
         tasks = [asyncio.create_task(work(number)) for number in range(40)]
@@ -52,17 +52,36 @@ def test_one_passes_an_iteration_and_in_the_order_they_came():
     assert times[-1] <= 42, "an iteration went by in which nobody passed"
 
 
+def test_who_is_in_goes_on_and_once_he_has_waited_comes_last_again():
+    """What a call does in one go is one piece of work; it must not become all of its work."""
+
+    async def run():
+        turnstile, passed = Turnstile(), []
+
+        async def work(name):
+            for _ in range(2):
+                for _ in range(2):
+                    await turnstile.pass_through(name)
+                    passed.append(name)
+                await asyncio.sleep(0)
+
+        await asyncio.gather(work("a"), work("b"), work("c"))
+        return passed
+
+    assert asyncio.run(run()) == [*"aabbccaabbcc"]
+
+
 def test_what_needs_several_iterations_waits_for_few_of_many_others():
     """This is what it is for: 100 calls that work, and a question about health beside them."""
 
     async def run(turnstile):
         worked = 0
 
-        async def work():
+        async def work(number):
             nonlocal worked
             for _ in range(3):
                 if turnstile is not None:
-                    await turnstile.pass_through()
+                    await turnstile.pass_through(number)
                 worked += 1
                 await asyncio.sleep(0)
 
@@ -71,7 +90,7 @@ def test_what_needs_several_iterations_waits_for_few_of_many_others():
                 await asyncio.sleep(0)
             return worked
 
-        tasks = [asyncio.create_task(work()) for _ in range(100)]
+        tasks = [asyncio.create_task(work(number)) for number in range(100)]
         found = await asyncio.create_task(quick())
         await asyncio.gather(*tasks)
         assert worked == 300
@@ -84,8 +103,8 @@ def test_what_needs_several_iterations_waits_for_few_of_many_others():
 def test_a_cancelled_call_holds_up_nobody():
     async def run():
         turnstile = Turnstile()
-        await turnstile.pass_through()
-        tasks = [asyncio.create_task(turnstile.pass_through()) for _ in range(10)]
+        await turnstile.pass_through(object())
+        tasks = [asyncio.create_task(turnstile.pass_through(object())) for _ in range(10)]
         await asyncio.sleep(0)
         for task in tasks[4::2]:  # which still wait
             task.cancel()
@@ -93,6 +112,6 @@ def test_a_cancelled_call_holds_up_nobody():
         assert [task.cancelled() for task in tasks] == [False] * 4 + [True, False] * 3
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        await asyncio.wait_for(turnstile.pass_through(), 10)  # and it is free again
+        await asyncio.wait_for(turnstile.pass_through(object()), 10)  # and it is free again
 
     asyncio.run(run())
