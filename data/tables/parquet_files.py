@@ -82,8 +82,11 @@ def open_dataset(
         return pads.dataset(
             [str(file) for file in files],
             schema=schema,
-            # Whole row groups may be larger than memory.
-            format=pads.ParquetFileFormat(pre_buffer=False, use_buffered_stream=True),
+            # Whole row groups may be larger than memory. Sums of pages, where the writer made them
+            # (Spark does), find wrong numbers that nothing else could.
+            format=pads.ParquetFileFormat(
+                pre_buffer=False, use_buffered_stream=True, page_checksum_verification=True
+            ),
             partitioning=partitioning if keys else None,
             partition_base_dir=str(base),
         )
