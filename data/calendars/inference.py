@@ -15,7 +15,7 @@ from foretell.data.calendars.aliases import CLOCK_NS, MONTH_UNITS, UNITS, WEEKDA
 from foretell.data.calendars.calendar import Frequency, month_edges, month_numbers
 from foretell.data.calendars.zones import StampKind, describe_stamp, split_days
 from foretell.data.errors import FrequencyError
-from foretell.data.series.segments import order_within
+from foretell.data.segments import order_within
 
 _EDGES = ("ME", "MS", "BME", "BMS")  # calendar edges come first where both fit
 _CLOCK_UNITS = tuple(sorted(CLOCK_NS, key=CLOCK_NS.__getitem__, reverse=True))

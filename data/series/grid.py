@@ -15,9 +15,9 @@ from foretell.data.calendars.calendar import Frequency
 from foretell.data.calendars.inference import candidates
 from foretell.data.calendars.zones import DAY_NS, StampKind, describe_stamp
 from foretell.data.errors import Refusal
+from foretell.data.segments import order_within
 from foretell.data.series.ids import id_at
 from foretell.data.series.panel import Rows
-from foretell.data.series.segments import order_within
 
 # A stray stamp, such as 1900-01-01 among hours of today, makes a grid of a million empty steps.
 LONG_GRID = 100_000

@@ -5,7 +5,7 @@ import pandas as pd
 from jaxtyping import Int64
 
 from foretell.data.errors import TableError
-from foretell.data.tables.file_rows import row_of
+from foretell.data.series.file_rows import row_of
 
 MOST_NAMED = 5
 

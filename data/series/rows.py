@@ -14,12 +14,12 @@ import pandas as pd
 from jaxtyping import Float64, Int64
 
 from foretell.data.errors import Refusal, TableError
+from foretell.data.series.file_rows import settled_kind
 from foretell.data.series.ids import id_at, read_ids
 from foretell.data.series.options import Columns
 from foretell.data.series.panel import Rows
 from foretell.data.series.stamps import Stamps, read_stamps
 from foretell.data.series.values import RowProblem, read_numbers
-from foretell.data.tables.file_rows import settled_kind
 
 _NAMED = 12  # columns named one by one before "and 20 more"
 

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Int64
 
 from foretell.data.calendars.zones import DAY_NS, StampKind, check_zone
 from foretell.data.errors import TableError
+from foretell.data.series.file_rows import row_of
 from foretell.data.series.values import (
     RowProblem,
     cell,
@@ -20,7 +21,6 @@ from foretell.data.series.values import (
     without_categories,
     without_signals,
 )
-from foretell.data.tables.file_rows import row_of
 
 # Years and months in full, with - or /, and as much of the time and offset as there is.
 ISO = re.compile(

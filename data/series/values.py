@@ -12,7 +12,7 @@ import pandas as pd
 from jaxtyping import Float64, Int64
 
 from foretell.data.errors import TableError
-from foretell.data.tables.file_rows import row_of
+from foretell.data.series.file_rows import row_of
 
 # Far beyond any measured quantity, and far enough from the float64 limit that squares and sums stay
 # finite.

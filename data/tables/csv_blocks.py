@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 from jaxtyping import Int64
 
 from foretell.data.errors import TableError
+from foretell.data.series.file_rows import row_name
 from foretell.data.tables.ahead import ahead
 from foretell.data.tables.blocks import Block
 from foretell.data.tables.csv_files import CsvLayout, explain_rows, parse_rows
-from foretell.data.tables.file_rows import row_name
 
 BLOCK_BYTES = 1 << 23
 # A line that long is a quote left open or no line at all; what is wrong is told from so many bytes.

@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from foretell.data.errors import OptionError, TableError
+from foretell.data.series.file_rows import row_name
 from foretell.data.series.options import Columns
 from foretell.data.series.values import shown
 from foretell.data.tables.csv_numbers import read_number_texts
 from foretell.data.tables.dates import date_format_problems
-from foretell.data.tables.file_rows import row_name
 
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab"}
 _COMMA_NUMBER = r"\s*[+-]?[\d.]*,\d+\s*"

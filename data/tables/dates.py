@@ -9,8 +9,8 @@ import pandas as pd
 from jaxtyping import Int64
 
 from foretell.data.errors import TableError
+from foretell.data.series.file_rows import row_of
 from foretell.data.series.values import is_text, shown, without_categories
-from foretell.data.tables.file_rows import row_of
 
 Unit = Literal["s", "ms", "us", "ns"]
 _UNITS: tuple[Unit, ...] = get_args(Unit)

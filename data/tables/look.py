@@ -10,6 +10,7 @@ from jaxtyping import Int64
 
 from foretell.data.calendars.zones import StampKind
 from foretell.data.errors import TableError
+from foretell.data.series.file_rows import file_rows, settle
 from foretell.data.series.options import Columns
 from foretell.data.series.rows import noted
 from foretell.data.tables.ahead import ahead
@@ -18,7 +19,6 @@ from foretell.data.tables.csv_files import CsvFormat, CsvLayout, comma_problem, 
 from foretell.data.tables.csv_numbers import NumberFacts, read_number_texts
 from foretell.data.tables.csv_source import CsvSource
 from foretell.data.tables.dates import DateReading
-from foretell.data.tables.file_rows import file_rows, settle
 from foretell.data.tables.number_judge import NumberJudge
 from foretell.data.tables.parquet_files import plain_frame
 from foretell.data.tables.reading import no_rows

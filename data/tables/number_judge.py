@@ -10,9 +10,9 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
+from foretell.data.series.file_rows import file_rows
 from foretell.data.series.values import is_text, read_numbers
 from foretell.data.tables.csv_numbers import NumberFacts, look_at_numbers
-from foretell.data.tables.file_rows import file_rows
 from foretell.data.tables.witnesses import Witnesses
 
 

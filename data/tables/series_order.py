@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 from jaxtyping import Bool, Int64
 
 from foretell.data.errors import TableError
+from foretell.data.series.file_rows import row_name
 from foretell.data.series.ids import MOST_NAMED, blank_ids, read_ids
 from foretell.data.tables.blocks import Block
-from foretell.data.tables.file_rows import row_name
 
 _FEWEST_PENDING = 1 << 20
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from foretell.data.tables.file_rows import file_rows
+from foretell.data.series.file_rows import file_rows
 
 
 @dataclass(slots=True)

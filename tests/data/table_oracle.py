@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 from foretell.data.errors import TableError
+from foretell.data.series.file_rows import file_rows
 from foretell.data.series.options import Columns, ForecastOptions
 from foretell.data.series.panel import Panel, Rows
 from foretell.data.series.regular import regularise
 from foretell.data.series.rows import read_future_rows, read_rows
-from foretell.data.tables.file_rows import file_rows
 from foretell.data.tables.plan import TablePlan, plan_table
 from foretell.data.tables.reading import CsvFormat, read_table
 

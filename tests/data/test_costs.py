@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from foretell.data.calendars.calendar import Frequency
 from foretell.data.calendars.inference import candidates
+from foretell.data.segments import order_within
 from foretell.data.series import grid
 from foretell.data.series.options import Columns, ForecastOptions
 from foretell.data.series.panel import Panel
 from foretell.data.series.regular import regularise
 from foretell.data.series.rows import read_rows
-from foretell.data.series.segments import order_within
 
 
 def table(series: dict[str, list[object]]) -> pd.DataFrame:

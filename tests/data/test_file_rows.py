@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from foretell.data.errors import TableError
+from foretell.data.series.file_rows import file_rows, settle
 from foretell.data.series.options import Columns
 from foretell.data.series.rows import read_future_rows, read_rows
-from foretell.data.tables.file_rows import file_rows, settle
 
 
 def part(rows: list[tuple[str, str, object]], kind: str) -> pd.DataFrame:
