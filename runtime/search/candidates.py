@@ -119,28 +119,29 @@ def choose(
     if candidates.tokens.shape[1] < width:
         candidates = candidates.padded(width)
     parents, tokens, log_probs = candidates.parents, candidates.tokens, candidates.log_probs
-    rows = np.arange(len(tokens))[:, None]
+    num_sentences, count = tokens.shape
     allowed = candidates.sums > -np.inf
     allowed &= allowed.cumsum(axis=1) <= considered[:, None]
     sums = np.where(allowed, candidates.sums, -np.inf)
 
-    order = np.lexsort((tokens, parents, -sums))
-    allowed, is_end = allowed[rows, order], (tokens == EOS)[rows, order]
-    ends = allowed & is_end & (np.arange(order.shape[1]) < beam_sizes[:, None])
-    goes = allowed & ~is_end
+    # From here on a candidate's place is counted through all sentences: one index is taken faster.
+    starts = np.arange(0, num_sentences * count, count)[:, None]
+    order = np.lexsort((tokens, parents, -sums)) + starts
+    allowed, is_end = allowed.take(order), tokens.take(order) == EOS
+    ends = allowed & is_end & (np.arange(count) < beam_sizes[:, None])
+    goes = allowed > is_end  # and not
     goes &= goes.cumsum(axis=1) <= beam_sizes[:, None]
 
-    front = np.argsort(~goes, axis=1, kind="stable")[:, :width]
-    live = order[rows, front]
-    ended_rows, ended = np.nonzero(ends)
-    ended = order[ended_rows, ended]
+    front = np.argsort(~goes, axis=1, kind="stable")[:, :width] + starts
+    live = order.take(front)
+    ended = order[ends]
     return Choice(
-        parents=parents[rows, live],
-        tokens=tokens[rows, live],
-        log_probs=log_probs[rows, live],
-        sums=np.where(goes[rows, front], sums[rows, live], -np.inf),
-        ended_rows=ended_rows,
-        ended_parents=parents[ended_rows, ended],
-        ended_log_probs=log_probs[ended_rows, ended],
-        ended_sums=sums[ended_rows, ended],
+        parents=parents.take(live),
+        tokens=tokens.take(live),
+        log_probs=log_probs.take(live),
+        sums=np.where(goes.take(front), sums.take(live), -np.inf),
+        ended_rows=ended // count,
+        ended_parents=parents.take(ended),
+        ended_log_probs=log_probs.take(ended),
+        ended_sums=sums.take(ended),
     )

@@ -5,6 +5,7 @@ Axes: B sentences, K beams, N candidates, n sentences kept, m places.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
@@ -18,7 +19,7 @@ from foretell.runtime.search.hypotheses import SearchRequest, length_norm
 Banned = Mapping[int, Int64[np.ndarray, " m"]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Rules:
     """One number for each sentence.
 
@@ -66,9 +67,9 @@ class Rules:
         self, positions: Int64[np.ndarray, " B"], num_beams: int, banned: Banned
     ) -> int:
         """How many candidates to ask for: enough, should all that are forbidden come first."""
-        each_beam = int(self.bans_unknown.any()) + int(self._too_early(positions).any())
+        each_beam = int(self._some_ban_unknown) + int(self._too_early(positions) is not None)
         most_banned = max(map(len, banned.values()), default=0)
-        return int(self.considered.max()) + each_beam * num_beams + most_banned
+        return self._most_considered + each_beam * num_beams + most_banned
 
     def allow(
         self,
@@ -86,20 +87,36 @@ class Rules:
         if places is None or log_probs is None:
             return Candidates.none(len(positions))
         parents, tokens = np.divmod(places, vocab_size)
-        is_end = tokens == EOS
         forbidden = (tokens == UNK) & self.bans_unknown[:, None]
         too_early = self._too_early(positions)
-        if too_early.any():
-            forbidden |= is_end & too_early[:, None]
+        if too_early is not None:
+            forbidden |= (tokens == EOS) & too_early[:, None]
         for row, of_row in banned.items():
             np.logical_or(forbidden[row], np.isin(places[row], of_row), out=forbidden[row])
-        all_sums = sums[np.arange(len(sums))[:, None], parents] + log_probs
+        num_sentences, num_beams = sums.shape
+        firsts = np.arange(0, num_sentences * num_beams, num_beams)[:, None]
+        all_sums = sums.take(parents + firsts) + log_probs
         left = np.where(forbidden, -np.inf, all_sums)
-        stuck = ~np.any(left > -np.inf, axis=1)
-        if stuck.any():
-            left = np.where(stuck[:, None] & is_end, all_sums, left)
+        goes_on = (left > -np.inf).any(axis=1)
+        if not goes_on.all():
+            left = np.where((tokens == EOS) & ~goes_on[:, None], all_sums, left)
         return Candidates(parents, tokens, log_probs, left)
 
-    def _too_early(self, positions: Int64[np.ndarray, " B"]) -> Bool[np.ndarray, " B"]:
-        """Where the end token would be too early."""
-        return positions + 1 < self.min_lengths
+    @cached_property
+    def _most_considered(self) -> int:
+        return int(self.considered.max())
+
+    @cached_property
+    def _some_ban_unknown(self) -> bool:
+        return bool(self.bans_unknown.any())
+
+    @cached_property
+    def _longest_min_length(self) -> int:
+        return int(self.min_lengths.max())
+
+    def _too_early(self, positions: Int64[np.ndarray, " B"]) -> Bool[np.ndarray, " B"] | None:
+        """Where the end token would be too early; None where it is nowhere."""
+        if self._longest_min_length <= 1:
+            return None
+        too_early = positions + 1 < self.min_lengths
+        return too_early if too_early.any() else None

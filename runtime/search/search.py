@@ -103,6 +103,9 @@ class Search:
             for row, (request, length) in enumerate(zip(requests, lengths, strict=True))
         ]
         self._completed: list[Sentence] = []  # by the last step
+        self._all_plain = not any(
+            needs_log_probs(request, 0) or looks_back(request) for request in requests
+        )
         self._rules = Rules.of(requests)
         # The width of all steps but the first follows from options, never from what is found.
         self._width = int(self._rules.beam_sizes.max())
@@ -128,17 +131,7 @@ class Search:
         """Go one token on with every sentence that is not complete."""
         beams, rules = self._beams, self._rules
         vocab_size = self._decoder.vocab_size
-        own = [
-            row
-            for row, sentence in enumerate(self._sentences)
-            if needs_log_probs(sentence.request, int(beams.positions[row]))
-        ]
-        by_decoder = set(range(len(self._sentences))).difference(own)
-        banned = {
-            row: banned_places(sentence.request, sentence.banned, beams.held(row), vocab_size)
-            for row, sentence in enumerate(self._sentences)
-            if row in by_decoder and looks_back(sentence.request)
-        }
+        own, banned = ([], {}) if self._all_plain else self._special()
         answer = self._ask(banned, own)
         candidates = rules.allow(answer, beams.sums, beams.positions, banned, vocab_size)
         if own:
@@ -165,9 +158,20 @@ class Search:
     def give_up(self, rows: Collection[int]) -> None:
         """Complete some of the requests now, with what has ended so far."""
         if rows:
-            self._leave(
-                np.array([sentence.row in rows for sentence in self._sentences], dtype=bool)
-            )
+            self._leave([sentence.row in rows for sentence in self._sentences])
+
+    def _special(self) -> tuple[list[int], Banned]:
+        """Find the rows that choose among all tokens, and what may not follow in the others."""
+        beams, vocab_size = self._beams, self._decoder.vocab_size
+        own, banned = [], {}
+        for row, sentence in enumerate(self._sentences):
+            if needs_log_probs(sentence.request, int(beams.positions[row])):
+                own.append(row)
+            elif looks_back(sentence.request):
+                banned[row] = banned_places(
+                    sentence.request, sentence.banned, beams.held(row), vocab_size
+                )
+        return own, banned
 
     def _ask(self, banned: Banned, own: list[int]) -> StepAnswer:
         """Have the decoder go a step."""
@@ -219,35 +223,38 @@ class Search:
             tokens, log_probs, attention = beams.history(row, beam)
             self._sentences[row].end(sum_, tokens, np.append(log_probs, log_prob), attention)
 
-    def _complete(self) -> Bool[np.ndarray, " B"]:
+    def _complete(self) -> list[bool]:
         """Find the sentences that need no further step."""
         beams, rules = self._beams, self._rules
-        full = beams.positions == rules.max_lengths
-        for row in np.flatnonzero(full).tolist():
-            sentence = self._sentences[row]
-            for beam in range(len(beams.held(row))):
-                sentence.cut(float(beams.sums[row, beam]), *beams.history(row, beam))
+        full = (beams.positions == rules.max_lengths).tolist()
+        for row, is_full in enumerate(full):
+            if is_full:
+                sentence = self._sentences[row]
+                for beam in range(len(beams.held(row))):
+                    sentence.cut(float(beams.sums[row, beam]), *beams.history(row, beam))
         # Sums only fall and norms only rise: no descendant of the best live one comes above this.
-        bounds = beams.sums[:, 0] / rules.max_norms
-        bars = np.array([sentence.bar for sentence in self._sentences])
-        live = zip(beams.sums[:, 0].tolist(), beams.positions.tolist(), strict=True)
-        content = [
-            sentence.is_content(*best) for sentence, best in zip(self._sentences, live, strict=True)
+        bests = beams.sums[:, 0]
+        bounds = (bests / rules.max_norms).tolist()
+        live = zip(bests.tolist(), beams.positions.tolist(), strict=True)
+        return [
+            is_full or sentence.bar >= bound or sentence.is_content(*best)
+            for is_full, sentence, bound, best in zip(
+                full, self._sentences, bounds, live, strict=True
+            )
         ]
-        complete: Bool[np.ndarray, " B"] = full | (bars >= bounds) | np.array(content)
-        return complete
 
-    def _leave(self, complete: Bool[np.ndarray, " B"]) -> None:
+    def _leave(self, complete: Sequence[bool]) -> None:
         """Take complete sentences out of the batch, at once: what stays costs a step, each time."""
-        if not complete.any():
+        if not any(complete):
             return
-        rows = np.flatnonzero(~complete)
-        for row in np.flatnonzero(complete).tolist():
-            sentence = self._sentences[row]
-            self.answers[sentence.row] = sentence.answer
-            self._completed.append(sentence)
-        self._sentences = [self._sentences[row] for row in rows.tolist()]
-        self._rules = self._rules.keep(rows)
-        self._beams = self._beams.keep(rows)
-        if len(rows):
+        for sentence, is_complete in zip(self._sentences, complete, strict=True):
+            if is_complete:
+                self.answers[sentence.row] = sentence.answer
+                self._completed.append(sentence)
+        kept = [row for row, is_complete in enumerate(complete) if not is_complete]
+        self._sentences = [self._sentences[row] for row in kept]
+        if kept:
+            rows = np.array(kept)
+            self._rules = self._rules.keep(rows)
+            self._beams = self._beams.keep(rows)
             self._state = self._decoder.keep(self._state, rows)
