@@ -23,7 +23,8 @@ STOP_LATER, STOP_NOW, HURRY = b"t", b"i", b"h"
 # need it several times each, and with Python's own 5 ms they wait for all batches each time.
 _SWITCH_S = 0.0001
 
-_SIGNALS = ((signal.SIGTERM, False), (signal.SIGINT, True))  # and whether each skips the delay
+STOP_SIGNALS = {signal.SIGTERM: False, signal.SIGHUP: False, signal.SIGINT: True}
+"""What asks a server to stop, and whether without the delay."""
 
 _log = logging.getLogger(__name__)
 
@@ -59,12 +60,18 @@ Listen = Callable[[StopRequest], None]
 """Begins to listen for what may ask a server to stop."""
 
 
+def heard_signals() -> list[signal.Signals]:
+    """Those of `STOP_SIGNALS` that this process hears: under `nohup` not the end of a terminal."""
+    is_deaf = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    return [number for number in STOP_SIGNALS if not (is_deaf and number == signal.SIGHUP)]
+
+
 def on_signals(request: StopRequest) -> None:
     """Stop at SIGTERM after the delay, at SIGINT without it, at a second signal at once."""
     loop = asyncio.get_running_loop()
-    for number, skip_delay in _SIGNALS:
-        with contextlib.suppress(NotImplementedError):  # Windows: Ctrl-C ends the process at once
-            loop.add_signal_handler(number, partial(request.ask_harder, skip_delay=skip_delay))
+    for number in heard_signals():
+        ask = partial(request.ask_harder, skip_delay=STOP_SIGNALS[number])
+        loop.add_signal_handler(number, ask)
 
 
 def on_orders(orders: int) -> Listen:
@@ -89,10 +96,18 @@ def on_orders(orders: int) -> Listen:
             request.ask(skip_delay=order == STOP_NOW)
 
         loop.add_reader(orders, read)
-        for number, skip_delay in _SIGNALS:
-            loop.add_signal_handler(number, partial(request.ask, skip_delay=skip_delay))
+        for number in heard_signals():
+            ask = partial(request.ask, skip_delay=STOP_SIGNALS[number])
+            loop.add_signal_handler(number, ask)
 
     return listen
+
+
+def flush_streams() -> None:
+    """Write out what the standard streams hold; they may be closed, full, or read by nobody."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # None where it was closed
+            stream.flush()
 
 
 def serve_process(
@@ -136,7 +151,8 @@ async def _serve(
     _log.info("listening on %s", application.address)
     if application.status is not None:
         _log.info("status page and metrics at %s", application.status.url)
-    for door in open_doors(options.listen, options.security, options.metrics):
+    metrics = "" if application.status is None else application.status.address
+    for door in open_doors(application.address, options.security, metrics):
         _log.warning("%s", door)
     if on_listening is not None:
         on_listening(application.address)

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -22,7 +21,13 @@ from foretell.server.listen import check_address
 from foretell.server.models.loading import load_warm
 from foretell.server.models.repository import Load, ModelControl, Repository
 from foretell.server.options import MIB, ServerOptions
-from foretell.server.process import Listen, on_orders, on_signals, serve_process
+from foretell.server.process import (
+    Listen,
+    flush_streams,
+    on_orders,
+    on_signals,
+    serve_process,
+)
 from foretell.server.settings import settings_in_force, write_settings
 from foretell.server.telemetry.logs import LogCalls, LogFormat, log_to_stderr, name_worker
 from foretell.server.telemetry.tracing import check_trace_endpoint
@@ -62,12 +67,13 @@ def serve(
     max_hang_s: float = 60.0,
     on_listening: Callable[[str], None] | None = None,
 ) -> None:
-    """Load models and serve them until SIGTERM or SIGINT.
+    """Load models and serve them until SIGTERM, SIGHUP or SIGINT.
 
-    After SIGTERM health says NOT_SERVING at once, new calls are answered during the delay, and
-    those in work finish within the grace; after SIGINT without the delay; a second signal ends all
-    at once. The process ends here, with code 1, if calls were cut off; also, with code 0, if
-    something is still being computed that nobody waits for. The log goes to stderr.
+    After the first two health says NOT_SERVING at once, new calls are answered during the delay,
+    and those in work finish within the grace; after SIGINT without the delay; a second signal ends
+    all at once. The process ends here, with code 1, if calls were cut off; also, with code 0, if it
+    was asked to stop before it served, or if something is still being computed that nobody waits
+    for. The log goes to stderr.
 
     Args:
         models: A folder of models (models/NAME/VERSION), one model's folder, or one bundle.
@@ -150,7 +156,7 @@ def serve(
     if workers > 1:
         _end(_serve_workers(source, options, on_listening))
     else:
-        _end(_serve_alone(source, options, on_signals, on_listening))
+        _end(_serve_or_stop(source, options, on_listening))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +166,17 @@ class _Models:
     control: ModelControl
     threads: int | None
     others: Mapping[str, object]  # options that concern neither them nor how they are served
+
+
+def _serve_or_stop(
+    models: _Models, options: ServerOptions, on_listening: Callable[[str], None] | None
+) -> Ending:
+    """Serve; a signal that comes before the server listens ends it too, as any other start."""
+    try:
+        return _serve_alone(models, options, on_signals, on_listening)
+    except KeyboardInterrupt:
+        _log.info("stopped before it served")
+        return Ending.ABANDONED  # onnxruntime aborts a process that leaves it in a load
 
 
 def _serve_alone(
@@ -232,5 +249,5 @@ def _code(ending: Ending) -> int:
 def _end(ending: Ending) -> None:
     if ending is not Ending.CLEAN:  # a computation under way would hold up an ordinary exit
         logging.shutdown()
-        sys.stdout.flush()
+        flush_streams()
         os._exit(_code(ending))

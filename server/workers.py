@@ -12,7 +12,6 @@ import pickle
 import selectors
 import signal
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -24,7 +23,14 @@ from types import FrameType
 from foretell.data.errors import ForetellError, OptionError
 from foretell.server.calls.errors import ListenError
 from foretell.server.listen import check_address, split_address
-from foretell.server.process import HURRY, STOP_LATER, STOP_NOW
+from foretell.server.process import (
+    HURRY,
+    STOP_LATER,
+    STOP_NOW,
+    STOP_SIGNALS,
+    flush_streams,
+    heard_signals,
+)
 
 Serve = Callable[[int, int, Callable[[str], None]], int]
 """Serves as the worker of a number, listens to orders from a pipe, and tells when it answers.
@@ -89,7 +95,7 @@ class Supervisor:
     def run(self, on_listening: Callable[[], None]) -> int:
         """Start the workers, and keep them until a signal says stop.
 
-        SIGTERM stops them after their delay, SIGINT without one, a second signal at once.
+        SIGTERM and SIGHUP stop them after their delay, SIGINT without one, a second signal at once.
 
         Args:
             on_listening: Called when all of them answer for the first time.
@@ -137,8 +143,7 @@ class Supervisor:
     def _fork(self, number: int) -> _Worker:
         orders, send = os.pipe()
         news, tell = os.pipe()
-        sys.stdout.flush()
-        sys.stderr.flush()
+        flush_streams()
         try:
             process = os.fork()
         except OSError:
@@ -163,8 +168,7 @@ class Supervisor:
             _log.exception("worker=%d can't serve", number)
         finally:
             logging.shutdown()
-            sys.stdout.flush()
-            sys.stderr.flush()
+            flush_streams()
             os._exit(code)
 
     def _pipes(self) -> list[int]:
@@ -233,7 +237,7 @@ class Supervisor:
             self._stop_all(HURRY)
             self._kill_at = min(self._kill_at, time.monotonic() + _KILL_IN_A_HURRY_S)
             return
-        self._stop_all(STOP_NOW if number == signal.SIGINT else STOP_LATER)
+        self._stop_all(STOP_NOW if STOP_SIGNALS[signal.Signals(number)] else STOP_LATER)
         self._kill_at = time.monotonic() + self._stop_s + _KILL_AFTER_S
 
     def _stop_all(self, order: bytes) -> None:
@@ -275,7 +279,7 @@ class Supervisor:
 
 
 class _Signals:
-    """Makes SIGTERM and SIGINT readable, so that one `select` waits for everything."""
+    """Makes signals that ask to stop readable, so that one `select` waits for everything."""
 
     def __init__(self, selector: selectors.BaseSelector) -> None:
         self.pipe, self._write = socket.socketpair()
@@ -284,9 +288,7 @@ class _Signals:
         self._selector = selector
 
     def __enter__(self) -> "_Signals":
-        self._before = {
-            number: signal.signal(number, _nothing) for number in (signal.SIGTERM, signal.SIGINT)
-        }
+        self._before = {number: signal.signal(number, _nothing) for number in heard_signals()}
         self._wakeup = signal.set_wakeup_fd(self._write.fileno())
         self._selector.register(self.pipe, selectors.EVENT_READ)
         return self
@@ -306,7 +308,7 @@ class _Signals:
     def forget() -> None:
         """Undo it in a forked process."""
         signal.set_wakeup_fd(-1)
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in heard_signals():
             signal.signal(number, signal.SIG_DFL)
 
 
