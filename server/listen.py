@@ -23,6 +23,7 @@ _UNIX = "unix:"
 _LONGEST_PATH = 107  # bytes; a socket's address has room for no more
 _OWNER_ONLY = 0o177  # the rights that a socket of ours must not give
 
+_ALL_HOSTS = {"0.0.0.0", "::"}
 _ABSENT = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 _REASONS = {
     errno.EADDRINUSE: "the port is in use; stop what listens there, or choose another port",
@@ -59,6 +60,24 @@ def split_address(
     if port > _LARGEST_PORT:
         raise AddressError(f"{option} has port {port}; a port is 0 to {_LARGEST_PORT}.")
     return host, port
+
+
+def is_same_place(first: str, second: str) -> bool:
+    """Whether who connects to one address may reach the other one.
+
+    Args:
+        first: HOST:PORT of a known host, where port 0 is a place of its own; or unix:PATH.
+        second: The same.
+
+    Raises:
+        AddressError: One of them is no address.
+    """
+    if is_unix(first) or is_unix(second):
+        return first == second
+    (host, port), (other_host, other_port) = split_address(first), split_address(second)
+    hosts, others = _numbers(host), _numbers(other_host)
+    is_reached = bool(hosts & others or (hosts | others) & _ALL_HOSTS)
+    return port == other_port != 0 and is_reached
 
 
 def check_address(address: str) -> str:
@@ -129,6 +148,11 @@ def bind(
         if mask is not None:
             os.umask(mask)
     return address if is_unix(address) else f"{address.rpartition(':')[0]}:{port}"
+
+
+def _numbers(host: str) -> set[str]:
+    places = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
+    return {str(place[4][0]) for place in places}
 
 
 def _check_unix(address: str) -> str:

@@ -1,5 +1,6 @@
 """How a server serves: address, instances, and the limits that protect it."""
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -119,7 +120,7 @@ class ServerOptions:
     @property
     def connection_age_ms(self) -> int:
         """`max_connection_age_s` in gRPC's unit and bounds; the largest means never."""
-        return min(int(self.max_connection_age_s * 1000), _LARGEST) or _LARGEST
+        return min(math.ceil(self.max_connection_age_s * 1000), _LARGEST) or _LARGEST
 
     @property
     def max_held_bytes(self) -> int:

@@ -148,7 +148,7 @@ def serve(
         )
     log_to_stderr(log_format, log_calls)
     check_address(options.listen)  # before a load that may take long
-    check_metrics(options.metrics)
+    check_metrics(options.metrics, options.listen)
     check_trace_endpoint(trace_endpoint)
     load = partial(load_warm, device=device, threads=threads)
     others = {"device": device, "log_format": log_format, "log_calls": log_calls}

@@ -43,6 +43,7 @@ _LONG_LIFE_S = 60.0
 _KILL_AFTER_S = 10.0  # beyond what stopping may take
 _KILL_IN_A_HURRY_S = 2.0
 _BEAT_S = 1.0  # between two signs of life of a worker
+_LONGEST_WAIT_S = 3600.0  # `select` takes no more than 24 days, and a grace may be longer
 
 _log = logging.getLogger(__name__)
 
@@ -272,10 +273,10 @@ class Supervisor:
                 )
                 os.kill(worker.process, signal.SIGKILL)
 
-    def _wait_s(self) -> float | None:
+    def _wait_s(self) -> float:
         looks = [self._look_at] if self._looks else []
         next_at = min([self._kill_at, *looks, *self._due.values()])
-        return None if next_at == float("inf") else max(0.0, next_at - time.monotonic())
+        return min(max(0.0, next_at - time.monotonic()), _LONGEST_WAIT_S)
 
 
 class _Signals:

@@ -9,7 +9,7 @@ from foretell.server.calls.errors import ListenError
 from foretell.server.http.guard import HttpGuard
 from foretell.server.http.port import HttpPort, Page
 from foretell.server.http.status_page import ServerStatus, write_fragment, write_json, write_page
-from foretell.server.listen import check_address, is_unix, split_address
+from foretell.server.listen import check_address, is_same_place, is_unix, split_address
 from foretell.server.models.states import ReadStates
 from foretell.server.telemetry.metrics import CONTENT_TYPE, Metrics
 from foretell.server.telemetry.observing import Observer
@@ -43,23 +43,32 @@ def metrics_address(metrics: str, listen: str) -> str:
     return f"{host}:{port + 1 if 0 < port < _LARGEST_PORT else 0}"
 
 
-def check_metrics(address: str) -> None:
+def check_metrics(address: str, listen: str) -> None:
     """Check that the HTTP port can be had.
 
     Args:
         address: HOST:PORT, or empty.
+        listen: gRPC's address, which can be had.
 
     Raises:
         ListenError: It can't; the reason is named, and what to do.
     """
+    if not address:
+        return
     try:
-        if address:
-            check_address(address)
+        check_address(address)
+        _check_apart(address, listen)
     except ListenError as error:
         raise ListenError(
             f"{error} That is the HTTP port of metrics and the status page; choose another one "
             "by --metrics HOST:PORT, or do without: --metrics none."
         ) from error
+
+
+def _check_apart(address: str, listen: str) -> None:
+    """Workers share their ports, so the system would give them one for both."""
+    if is_same_place(address, listen):
+        raise ListenError(f"can't listen on {address}: gRPC's port is that of {listen}.")
 
 
 class StatusPort:

@@ -55,7 +55,7 @@ def serve(bundle_path):
 @pytest.mark.parametrize("workers", WORKERS)
 def test_a_terminal_that_closes_lets_calls_finish(serve, workers):
     """SIGHUP is no Ctrl-C of a job: who has a server asks it to stop, and its workers stop too."""
-    with serve("--workers", workers) as server:
+    with serve("--workers", workers, "--grace-s", "1e9") as server:  # more than `poll` can wait
         server.wait_for(r"listening on", 1 if workers == "1" else 3)
         server.process.send_signal(signal.SIGHUP)
         assert server.end() == 0

@@ -232,5 +232,16 @@ def test_a_port_that_is_taken_is_named():
         with pytest.raises(ListenError, match=f"127.0.0.1:{port}: the port is in use"):
             asyncio.run(HttpPort(f"127.0.0.1:{port}", {}).start())
         with pytest.raises(ListenError, match="or do without: --metrics none"):
-            check_metrics(f"127.0.0.1:{port}")
-    check_metrics("")
+            check_metrics(f"127.0.0.1:{port}", "127.0.0.1:0")
+    check_metrics("", "127.0.0.1:8001")
+
+
+@pytest.mark.parametrize("listen", ["127.0.0.1", "localhost", "0.0.0.0", ""])
+def test_grpcs_own_port_is_refused(listen):
+    """Workers share their ports: half of all calls would reach the pages, and of all pages gRPC."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with pytest.raises(ListenError, match=f"gRPC's port is that of {listen}:{port}.*--metrics"):
+        check_metrics(f"127.0.0.1:{port}", f"{listen}:{port}")
+    check_metrics(f"127.0.0.1:{port}", f"127.0.0.2:{port}")
+    check_metrics("127.0.0.1:0", f"{listen}:0")
