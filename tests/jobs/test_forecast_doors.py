@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from foretell.client import Client, RemoteError
+from foretell.client import RemoteError
+from foretell.client.retries import Retries
 from foretell.data.errors import ForetellError
 from foretell.data.series.options import Columns
 from foretell.data.tables.reading import CsvFormat
@@ -149,14 +150,11 @@ def test_a_server_that_is_started_anew_is_waited_for(
 ):
     """The server is away when it is asked, and comes once a look at it has failed."""
     server.start(models[0])
-    describe, has_failed = Client.describe, threading.Event()
+    wait_s, has_failed = Retries.wait_s, threading.Event()
 
-    def note(client, *arguments):
-        try:
-            return describe(client, *arguments)
-        except RemoteError:
-            has_failed.set()
-            raise
+    def note(retries, error):
+        has_failed.set()
+        return wait_s(retries, error)
 
     def come_back():
         has_failed.wait()
@@ -165,7 +163,7 @@ def test_a_server_that_is_started_anew_is_waited_for(
     back = threading.Thread(target=come_back)
 
     def go_away():
-        monkeypatch.setattr(Client, "describe", note)
+        monkeypatch.setattr(Retries, "wait_s", note)
         server.stop()
         back.start()
 
