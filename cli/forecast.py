@@ -72,7 +72,7 @@ def forecast(
     that was ended in any way goes on where it was, when the same command is given again. With --ray
     many processes share the work; input and model stand at the same path on every node.
     """
-    from foretell.jobs.tables.batch import UNIT, Listeners, preview_job, run_job
+    from foretell.jobs.tables.batch import UNIT, JobResult, Listeners, preview_job, run_job
     from foretell.jobs.tables.forecast_job import ForecastJob
 
     on_ray = RayChoice.of(ray, num_workers, output=output, source=data)
@@ -93,12 +93,13 @@ def forecast(
         chunk_rows=chunk_rows,
     )
     door = parameters.door(model, server, device, threads, in_flight, on_ray)
-    if dry_run:
-        _preview(job, preview_job(job, door, Listeners(tell=say)))
-        return
     with job_progress(UNIT, on_stdout=job.output is None) as progress:
-        result = run_job(job, door, Listeners(tell=say, progress=progress))
-    _report(job, result)
+        listeners = Listeners(tell=say, progress=progress)
+        done = (preview_job if dry_run else run_job)(job, door, listeners)
+    if isinstance(done, JobResult):
+        _report(job, done)
+    else:
+        _preview(job, done)
 
 
 def _preview(job: "ForecastJob", preview: "JobPreview") -> None:

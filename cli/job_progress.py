@@ -35,7 +35,7 @@ def facts(progress: "JobProgress", unit: str) -> str:
     """Tell rate and time left, as far as they are known: "1,950 lines/s, 2 min left"."""
     from foretell.jobs.summary import rate_text
 
-    told = f"{rate_text(progress.rate)} {unit}/s"
+    told = f"{rate_text(progress.rate)} {'MB' if progress.reading else unit}/s"
     if progress.left_s is not None:
         told += f", {_duration(progress.left_s)} left"
     return told
@@ -59,7 +59,8 @@ def _lines(unit: str) -> "Callable[[JobProgress], None]":
         if now - last >= SECONDS_BETWEEN_LINES:
             last = now
             of = "" if progress.total is None else f" of {progress.total:,}"
-            say(f"{progress.done:,}{of} {unit} done ({facts(progress, unit)})")
+            done = f"MB of {progress.reading}" if progress.reading else f"{unit} done"
+            say(f"{progress.done:,}{of} {done} ({facts(progress, unit)})")
 
     return show
 
@@ -70,7 +71,7 @@ def _bar(unit: str) -> "Iterator[Callable[[JobProgress], None]]":
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     bar = Progress(
-        TextColumn(unit),
+        TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn("{task.fields[facts]}"),
@@ -82,7 +83,12 @@ def _bar(unit: str) -> "Iterator[Callable[[JobProgress], None]]":
         task = bar.add_task(unit, facts="", total=None)
 
         def show(progress: "JobProgress") -> None:
-            told = facts(progress, unit)
-            bar.update(task, completed=progress.done, total=progress.total, facts=told)
+            bar.update(
+                task,
+                description=f"MB of {progress.reading}" if progress.reading else unit,
+                completed=progress.done,
+                total=progress.total,
+                facts=facts(progress, unit),
+            )
 
         yield show

@@ -19,12 +19,15 @@ class JobProgress:
         total: Items that there are; None where nobody knows yet.
         rate: Items a second, of this run.
         left_s: Seconds until the end, at this rate; None where nobody knows.
+        reading: What is done with the input before the first item, such as "in.csv read"; the
+            items are megabytes of it then. None of the job itself.
     """
 
     done: int
     total: int | None
     rate: float
     left_s: float | None
+    reading: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,10 +87,14 @@ class Meter:
         self._busy_before_s = 0.0 if busy_s is None else busy_s()
         self._start = time.perf_counter()
 
+    @property
+    def seconds(self) -> float:
+        """How long it has been running."""
+        return time.perf_counter() - self._start
+
     def progress(self, num_items: int) -> JobProgress:
         """Tell how far the job is, when this run has done some items."""
-        seconds = time.perf_counter() - self._start
-        rate = num_items / max(seconds, 1e-9)
+        rate = num_items / max(self.seconds, 1e-9)
         done, left_s = self._done + num_items, None
         if self._total is not None and num_items:
             left_s = max(0, self._total - done) / rate
@@ -95,7 +102,7 @@ class Meter:
 
     def summary(self, num_items: int) -> JobSummary:
         """Tell what this run took, when it has done all its items."""
-        seconds = time.perf_counter() - self._start
+        seconds = self.seconds
         share = None
         if self._busy_s is not None:
             busy_s = self._busy_s() - self._busy_before_s

@@ -8,6 +8,8 @@ import pyarrow as pa
 from jaxtyping import Int64
 from numpy import ndarray
 
+from foretell.data.tables.table_read import Heard
+
 
 @dataclass(frozen=True, slots=True)
 class Block:
@@ -59,9 +61,16 @@ class Source(Protocol):
     def names(self) -> tuple[str, ...]: ...  # noqa: D102
     @property
     def only(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def size_bytes(self) -> int:
+        """Of all files."""
+        ...
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self, heard: Heard = ...) -> Iterator[Block]:
         """Go through all rows in order.
+
+        Args:
+            heard: Is told how far it is, in whatever thread reads.
 
         Raises:
             TableError: Rows are broken, or the file changes meanwhile.

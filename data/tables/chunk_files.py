@@ -18,6 +18,7 @@ from foretell.data.errors import TableError
 from foretell.data.tables.blocks import Source
 from foretell.data.tables.series_order import find_ids, plain_ids
 from foretell.data.tables.spools import writing_told
+from foretell.data.tables.table_read import Heard, nobody
 
 RUN_BYTES = 96 << 20
 _ROW = "foretell_file_row"
@@ -70,6 +71,7 @@ def sort_rows(
     folder: Path,
     name: str,
     tell: Callable[[str], None],
+    heard: Heard = nobody,
 ) -> ChunkFiles:
     """Write the rows of a table to files, sorted by chunk.
 
@@ -82,6 +84,7 @@ def sort_rows(
         folder: Where the files go.
         name: How their names begin.
         tell: Is told what it costs.
+        heard: See `Source.blocks`.
 
     Raises:
         TableError: The table has changed, or the folder can't hold the files.
@@ -100,7 +103,7 @@ def sort_rows(
         files.append(folder / f"{name}-{len(files)}.arrow")
         _write(table, chunk_of[numbers], num_chunks, files[-1])
 
-    for block in source.blocks():
+    for block in source.blocks(heard):
         rows = np.arange(block.first_row, block.first_row + block.table.num_rows)
         gathered.append(block.table.append_column(_ROW, pa.array(rows)))
         if sum(table.nbytes for table in gathered) >= RUN_BYTES:

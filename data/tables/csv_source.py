@@ -12,6 +12,7 @@ from foretell.data.tables.blocks import Block, Span
 from foretell.data.tables.csv_blocks import read_blocks, read_span
 from foretell.data.tables.csv_files import CsvLayout
 from foretell.data.tables.seen_files import Digest, FileState, SeenFile
+from foretell.data.tables.table_read import Heard, nobody
 
 _MOST_BYTES = 1 << 26  # of a span that is read at once
 
@@ -43,8 +44,13 @@ class CsvSource:
         """SHA-256 of the file, once it was seen."""
         return self._seen().sha256
 
-    def blocks(self) -> Iterator[Block]:
-        """Go through all rows.
+    @property
+    def size_bytes(self) -> int:
+        """Of the file."""
+        return self.path.stat().st_size if self.seen is None else self.seen.state.size
+
+    def blocks(self, heard: Heard = nobody) -> Iterator[Block]:
+        """Go through all rows; see `Source.blocks`.
 
         Raises:
             TableError: Rows are broken, or the file changes meanwhile.
@@ -55,8 +61,14 @@ class CsvSource:
             left = self.layout.start
             while left and (skipped := digest.read(left)):
                 left -= len(skipped)
+
+            def read(size: int) -> bytes:
+                content = digest.read(size)
+                heard(digest.size / max(state.size, digest.size, 1))
+                return content
+
             start = self.layout.start
-            yield from read_blocks(digest.read, self.name, self.layout, self.only, start=start)
+            yield from read_blocks(read, self.name, self.layout, self.only, start=start)
         if self.seen is None:
             self.seen = SeenFile(self.path, state, digest.hexdigest())
         self.seen.check()

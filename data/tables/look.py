@@ -24,6 +24,7 @@ from foretell.data.tables.parquet_files import plain_frame
 from foretell.data.tables.reading import no_rows
 from foretell.data.tables.series_order import Series, SeriesOrder
 from foretell.data.tables.stamp_judge import StampJudge
+from foretell.data.tables.table_read import Heard, nobody
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +106,16 @@ class TableLook:
         self._stamps = StampJudge(self.csv.date_format, self.columns.time_zone)
         self._numbers = {name: NumberJudge() for name in self.numeric}
 
-    def run(self) -> None:
+    def run(self, heard: Heard = nobody) -> None:
         """Go through the file.
+
+        Args:
+            heard: See `Source.blocks`.
 
         Raises:
             TableError: As `read_table`.
         """
-        for block in ahead(self.source.blocks()):
+        for block in ahead(self.source.blocks(heard)):
             self.num_rows += block.table.num_rows
             self._order.look(block)
             if isinstance(self.source, CsvSource):

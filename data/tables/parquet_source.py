@@ -4,6 +4,7 @@ import bisect
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from foretell.data.errors import TableError
 from foretell.data.tables.blocks import Block, Span
 from foretell.data.tables.parquet_files import check_zones, find_parquet, open_dataset
 from foretell.data.tables.seen_files import SeenFile, digest_of
+from foretell.data.tables.table_read import Heard, nobody
 
 _BATCH_ROWS = 1 << 18
 
@@ -129,25 +131,46 @@ class ParquetSource:
         """Rows of the largest row group, all of which may be decoded for one row."""
         return max((max(groups, default=0) for groups in self.row_groups), default=0)
 
-    def blocks(self) -> Iterator[Block]:
-        """Go through all rows.
+    @property
+    def size_bytes(self) -> int:
+        """Of all files."""
+        if self.seen:
+            return sum(seen.state.size for seen in self.seen)
+        return sum(file.stat().st_size for file in self.files)
+
+    def blocks(self, heard: Heard = nobody) -> Iterator[Block]:
+        """Go through all rows; see `Source.blocks`.
 
         Raises:
             TableError: A file changes meanwhile.
         """
-        first_row = 0
+        first_row, bytes_before, begun = 0, 0, 0.0
+        size_bytes = max(1, self.size_bytes)
         is_first_time = not self.seen
         if is_first_time:
-            self.seen = [SeenFile.hashed(file) for file in self.files]
+            begun = 0.5  # once for the sum, once for the rows
+            self.seen = self._hashed(lambda share: heard(begun * share), size_bytes)
         for place, file in enumerate(self.files):
             fragment = self._fragment(file)
             if is_first_time:
                 self.row_groups.append([group.num_rows for group in fragment.row_groups])
+            first_of_file, num_rows = first_row, sum(self.row_groups[place])
+            file_bytes = self.seen[place].state.size
             for table in self._tables(fragment):
                 end = first_row + table.num_rows
                 yield Block(table, first_row, np.arange(first_row, end), end)
                 first_row = end
+                done = bytes_before + file_bytes * (first_row - first_of_file) / num_rows
+                heard(begun + (1 - begun) * done / size_bytes)
+            bytes_before += file_bytes
             self.seen[place].check()
+
+    def _hashed(self, heard: Heard, size_bytes: int) -> list[SeenFile]:
+        found, before = [], 0
+        for file in self.files:
+            found.append(SeenFile.hashed(file, partial(_tell_share, heard, before, size_bytes)))
+            before += found[-1].state.size
+        return found
 
     def empty(self) -> pa.Table:
         """Make a table without rows."""
@@ -207,3 +230,7 @@ class ParquetSource:
                     table = pa.Table.from_batches([batch])
                     table.validate(full=True)
                     yield table
+
+
+def _tell_share(heard: Heard, before: int, total: int, seen: int) -> None:
+    heard((before + seen) / total)

@@ -13,6 +13,7 @@ from foretell.data.tables.chunk_files import ChunkFiles, sort_rows
 from foretell.data.tables.look import TableForm
 from foretell.data.tables.parquet_source import ParquetSource
 from foretell.data.tables.series_order import Series, plain_ids
+from foretell.data.tables.table_read import Heard, nobody
 
 # A part is read by decoding the row groups it lies in, which may be so many times as large.
 _MOST_DECODED = 16
@@ -85,6 +86,7 @@ def parts_of(
     folder: Path,
     role: str,
     tell: Callable[[str], None],
+    heard: Heard = nobody,
 ) -> TableParts:
     """Find the rows of each chunk in a table's file; sort them into files where they stand apart.
 
@@ -98,6 +100,7 @@ def parts_of(
         folder: For sorted files.
         role: How their names begin.
         tell: Is told what sorting costs.
+        heard: Is told how far it is.
 
     Raises:
         TableError: The table has changed, or the folder can't hold the files.
@@ -123,6 +126,7 @@ def parts_of(
         folder=folder,
         name=role,
         tell=tell,
+        heard=heard,
     )
     return TableParts(source, form, None, files)
 

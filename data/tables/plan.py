@@ -21,6 +21,7 @@ from foretell.data.series.future import all_unknown, check_kinds, some_unknown
 from foretell.data.series.ids import id_at
 from foretell.data.series.options import Columns
 from foretell.data.series.rows import check_columns
+from foretell.data.tables.blocks import Source
 from foretell.data.tables.csv_files import CsvFormat
 from foretell.data.tables.look import TableForm, TableLook
 from foretell.data.tables.parts import TableParts, parts_of
@@ -28,6 +29,7 @@ from foretell.data.tables.reading import errors_told, name_of
 from foretell.data.tables.seen_files import digest_of
 from foretell.data.tables.series_order import Series, find_ids
 from foretell.data.tables.sources import open_source
+from foretell.data.tables.table_read import Heard, TableRead
 
 # Some 30 MB as a DataFrame, and with 200 steps a series 1,300 series: many times what a model takes
 # at once, while a few chunks in flight stay far below a gigabyte.
@@ -118,6 +120,7 @@ def plan_table(
     most_rows: int = MOST_ROWS,
     most_series: int = MOST_ROWS,
     tell: Callable[[str], None] | None = None,
+    read: Callable[[TableRead], object] | None = None,
 ) -> TablePlan:
     """Go through a table once, and cut it into chunks of whole series.
 
@@ -131,12 +134,14 @@ def plan_table(
         most_rows: Rows of a chunk, unless one series has more.
         most_series: Series of a chunk, whose answers may be longer than they are.
         tell: Is told of copies and sorting, and what they cost.
+        read: Is told how far copying, reading and sorting are, in whatever thread.
 
     Raises:
         TableError: What `read_table` and `read_rows` raise for the whole table.
     """
     most = (most_rows, most_series)
-    planner = _Planner(csv, columns, Path(work).absolute(), *most, tell or (lambda _: None))
+    told = (tell or (lambda _: None), read or (lambda _: None))
+    planner = _Planner(csv, columns, Path(work).absolute(), *most, *told)
     return planner.plan(data, future)
 
 
@@ -148,6 +153,7 @@ class _Planner:
     most_rows: int
     most_series: int
     tell: Callable[[str], None]
+    read: Callable[[TableRead], object]
 
     def plan(self, data: str | Path, future: str | Path | None) -> TablePlan:
         columns = self.columns
@@ -159,7 +165,7 @@ class _Planner:
         for look in (history, ahead):
             if look is not None:
                 with errors_told(look.source.name):
-                    look.run()
+                    look.run(self._heard(look.source, "read"))
         series, form = history.settle()
         starts = _cut(series.counts, self.most_rows, self.most_series)
         chunk_of = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
@@ -206,6 +212,7 @@ class _Planner:
                 columns=self.columns,
                 copy=self.work / f"{role}.csv",
                 tell=self.tell,
+                seen=lambda size: self.read(TableRead(name_of(path), "copied", size, None)),
             )
         # A column that is missing is told before hours of reading.
         check_columns(pd.DataFrame(columns=list(source.names), index=[0]), wanted)
@@ -231,7 +238,12 @@ class _Planner:
                 folder=self.work,
                 role=role,
                 tell=self.tell,
+                heard=self._heard(look.source, "sorted"),
             )
+
+    def _heard(self, source: Source, doing: str) -> Heard:
+        size = source.size_bytes
+        return lambda share: self.read(TableRead(source.name, doing, round(share * size), size))
 
 
 def _cut(

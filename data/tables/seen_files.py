@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from foretell.data.errors import TableError
+from foretell.data.tables.table_read import nobody
+
+_READ_BYTES = 1 << 22
 
 
 class FileState(NamedTuple):
@@ -52,10 +55,19 @@ class SeenFile:
     sha256: str
 
     @classmethod
-    def hashed(cls, path: Path) -> "SeenFile":
-        """Look at a file, reading all of it."""
+    def hashed(cls, path: Path, seen: Callable[[int], object] = nobody) -> "SeenFile":
+        """Look at a file, reading all of it.
+
+        Args:
+            path: Of the file.
+            seen: Is told how many bytes were read, now and then.
+        """
         state = FileState.of(os.stat(path))
-        return cls(path, state, _sha256(path))
+        with path.open("rb") as file:
+            digest = Digest(file.read)
+            while digest.read(_READ_BYTES):
+                seen(digest.size)
+        return cls(path, state, digest.hexdigest())
 
     def check(self) -> None:
         """Make sure that the file holds what it held.

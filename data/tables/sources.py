@@ -10,6 +10,7 @@ from foretell.data.tables.csv_source import CsvSource
 from foretell.data.tables.parquet_source import ParquetSource
 from foretell.data.tables.reading import kind_of, name_of, opened
 from foretell.data.tables.spools import spool
+from foretell.data.tables.table_read import nobody
 
 
 def open_source(
@@ -20,6 +21,7 @@ def open_source(
     columns: Columns,
     copy: Path,
     tell: Callable[[str], None],
+    seen: Callable[[int], object] = nobody,
 ) -> Source:
     """Open a table.
 
@@ -30,6 +32,7 @@ def open_source(
         columns: Names of the columns.
         copy: Where a copy goes, of bytes that can be read only once, or only from the beginning.
         tell: Is told of the copy.
+        seen: Is told how many bytes of it are there.
 
     Raises:
         TableError: It is no table, or the copy can't be written.
@@ -41,7 +44,7 @@ def open_source(
     plain = Path(path).absolute()  # other processes may stand elsewhere
     if kind != "csv":
         with opened(path, kind) as file:
-            spool(file.read, copy)
+            spool(file.read, copy, seen)
         plain = copy.absolute()
         tell(f"copied {name} to {copy} ({copy.stat().st_size / 1e6:,.1f} MB)")
     with plain.open("rb") as file:

@@ -5,16 +5,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from foretell.data.errors import TableError
+from foretell.data.tables.table_read import nobody
 
 _READ_BYTES = 1 << 20
 
 
-def spool(read: Callable[[int], bytes], target: Path) -> None:
+def spool(
+    read: Callable[[int], bytes], target: Path, seen: Callable[[int], object] = nobody
+) -> None:
     """Copy all bytes of a stream to a file.
 
     Args:
         read: Reads so many bytes.
         target: The file; an old one is replaced.
+        seen: Is told how many bytes were copied, now and then.
 
     Raises:
         TableError: The folder can't hold it.
@@ -26,6 +30,7 @@ def spool(read: Callable[[int], bytes], target: Path) -> None:
         while content := read(_READ_BYTES):
             with writing_told(target.parent):
                 file.write(content)
+            seen(file.tell())
 
 
 @contextmanager

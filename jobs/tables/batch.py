@@ -78,7 +78,8 @@ class Listeners:
 
     Attributes:
         tell: Is told what takes long before the first series, such as sorting.
-        progress: Is told how far the job is, whenever a part is done.
+        progress: Is told how far the job is, whenever a part is done; before the first one how far
+            the table is read, from whatever thread, where that takes longer than a second.
     """
 
     tell: Callable[[str], None] = lambda _: None
@@ -117,7 +118,7 @@ def preview_job(
     """
     check_job(job)
     with Spool() as spool, open_door() as door:
-        plan = plan_job(job, door, spool.work, listeners.tell)
+        plan = plan_job(job, door, spool.work, listeners.tell, listeners.progress)
         looked: Journal | Spool = spool
         if job.output is not None:
             looked = journal = _journal(job, job.output)
@@ -168,7 +169,9 @@ class _Run:
     def run(self) -> JobResult:
         job, keeper = self._job, self._keeper
         meter = Meter(busy_s=self._door.busy_s, threads=self._door.threads)
-        plan = plan_job(job, self._door, keeper.work, self._listeners.tell)
+        plan = plan_job(
+            job, self._door, keeper.work, self._listeners.tell, self._listeners.progress
+        )
         self._warnings += plan.warnings
         if isinstance(keeper, Journal):
             keeper.begin(identity_of(job, self._door, plan))

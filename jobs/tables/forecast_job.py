@@ -13,7 +13,9 @@ from foretell.data.tables.reading import CsvFormat
 from foretell.jobs.journals.journal import FINGERPRINT, refused_file
 from foretell.jobs.output import check_outputs, check_stdout, table_format
 from foretell.jobs.pictures.plot import check_plot
+from foretell.jobs.summary import JobProgress
 from foretell.jobs.tables.doors import Door, with_covariates
+from foretell.jobs.tables.reading_meter import ReadingMeter
 from foretell.jobs.tables.work import most_series
 
 # About what a request to a server holds, and enough for the cores of this machine: a job may be
@@ -105,7 +107,13 @@ def check_job(job: ForecastJob) -> None:
     check_outputs(targets, overwrite=job.overwrite or job.resume, inputs=inputs)
 
 
-def plan_job(job: ForecastJob, door: Door, work: Path, tell: Callable[[str], None]) -> TablePlan:
+def plan_job(
+    job: ForecastJob,
+    door: Door,
+    work: Path,
+    tell: Callable[[str], None],
+    progress: Callable[[JobProgress], None],
+) -> TablePlan:
     """Go through the table once, and cut it into the chunks of a job.
 
     Args:
@@ -113,6 +121,7 @@ def plan_job(job: ForecastJob, door: Door, work: Path, tell: Callable[[str], Non
         door: Who computes, and so says which covariates there are.
         work: Folder for what has to be put down.
         tell: Is told what takes long.
+        progress: Is told how far the reading is, where that takes long.
 
     Raises:
         TableError: The table can't be read.
@@ -126,6 +135,7 @@ def plan_job(job: ForecastJob, door: Door, work: Path, tell: Callable[[str], Non
         most_rows=job.chunk_rows,
         most_series=most_series(job.options),
         tell=tell,
+        read=ReadingMeter(progress).hear,
     )
 
 

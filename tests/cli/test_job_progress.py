@@ -49,6 +49,22 @@ def test_a_log_gets_a_line_now_and_then(monkeypatch, capsys):
     ]
 
 
+def test_a_table_that_is_read_before_the_job_begins_is_told_in_megabytes(monkeypatch, capsys):
+    """The first series may be an hour away."""
+    monkeypatch.setattr(job_progress, "SECONDS_BETWEEN_LINES", 0.0)
+    with job_progress.job_progress("series") as show:
+        reading = {"rate": 310.0, "left_s": None, "reading": "standard input copied"}
+        show(JobProgress(done=900, total=None, **reading))
+        reading = {"rate": 310.0, "left_s": 9.7, "reading": "in.csv read"}
+        show(JobProgress(done=1200, total=4200, **reading))
+        show(progress(5, total=10, left_s=9.7))
+    assert capsys.readouterr().err.splitlines() == [
+        "900 MB of standard input copied (310 MB/s)",
+        "1,200 of 4,200 MB of in.csv read (310 MB/s, 10 s left)",
+        "5 of 10 series done (1,950 series/s, 10 s left)",
+    ]
+
+
 @pytest.fixture
 def on_a_terminal(tmp_path):
     """Runs a command whose messages go to a terminal; returns its output and what was seen."""
@@ -81,6 +97,24 @@ def test_data_on_standard_output_stay_there_while_a_bar_is_shown(
     data, seen = on_a_terminal(*FORETELL, "forecast", "in.csv", *model)
     assert [line.split(",")[0] for line in data.splitlines()] == ["unique_id", *"aaa"]
     assert "unique_id" not in seen
+
+
+READING_IS_LONG = """
+from foretell.cli.main import main
+from foretell.jobs.tables import reading_meter
+reading_meter._SHORT_S = 0.0
+main()
+"""
+
+
+def test_a_bar_is_seen_while_a_table_is_read(on_a_terminal, bundle_path, tmp_path):
+    (tmp_path / "in.csv").write_text(ROWS)
+    arguments = ["in.csv", "--model", str(bundle_path), "--horizon", "3", "--dry-run"]
+    command = [sys.executable, "-c", READING_IS_LONG, "forecast", *arguments]
+    _, seen = on_a_terminal(*command, "--output", "out.csv")
+    assert "MB of in.csv read" in seen
+    assert "MB/s" in seen
+    assert "would forecast 1 series (19 rows)" in seen
 
 
 def test_a_bar_is_seen_and_the_lines_are_in_the_file(on_a_terminal, tmp_path):

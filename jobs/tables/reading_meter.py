@@ -1,0 +1,33 @@
+"""How far a job over a table is before its first series: copying, reading and sorting take long."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from foretell.data.tables.table_read import TableRead
+from foretell.jobs.summary import JobProgress, Meter
+
+_MEGABYTE = 1_000_000
+_SHORT_S = 1.0
+
+
+class ReadingMeter:
+    """Makes of bytes what a job tells of its progress; what is over in a second isn't told.
+
+    Args:
+        progress: Is told.
+    """
+
+    def __init__(self, progress: Callable[[JobProgress], None]) -> None:
+        self._progress = progress
+        self._reading = ""
+        self._meter = Meter()
+
+    def hear(self, read: TableRead) -> None:
+        """Hear how far a table is read."""
+        reading = f"{read.name} {read.doing}"
+        if reading != self._reading:
+            total = None if read.total_bytes is None else -(-read.total_bytes // _MEGABYTE)
+            self._reading, self._meter = reading, Meter(total=total)
+        if self._meter.seconds >= _SHORT_S:
+            done = self._meter.progress(read.done_bytes // _MEGABYTE)
+            self._progress(replace(done, reading=reading))
