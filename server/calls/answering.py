@@ -57,7 +57,8 @@ from foretell.server.telemetry.tracing import Tracing
 Answer = TypeVar("Answer")
 Found = TypeVar("Found")
 
-_TINY_BYTES, _TINY_ITEMS = 16_384, 32  # are read or written in a millisecond or so
+# Are read or written in a millisecond or so; where others wait, only a part of that is little.
+_SMALL_BYTES, _TINY_BYTES, _TINY_ITEMS = 16_384, 4096, 32
 _PHASES = ("read", "queue", "compute", "write")
 
 
@@ -97,18 +98,21 @@ class Answering:
         self._schedulers: WeakKeyDictionary[Served, Scheduler] = WeakKeyDictionary()
         self._readers = Readers()
         self._turnstile = Turnstile()
+        self._num_admitted = 0
 
     async def compute(self, work: Callable[[], Found], call: Call, *, size_bytes: int) -> Found:
         """Read a request or write a response, off the event loop unless it is tiny.
 
-        A thread would wait for Python's lock, under load for longer than a tiny one takes.
+        A thread would wait for Python's lock, under load for longer than a tiny one takes. Of a
+        call that is the only one, what is small stays here, too: nobody waits for it meanwhile.
 
         Args:
             work: What is to be done.
             call: Which waits for it.
             size_bytes: About how much it goes through.
         """
-        if size_bytes <= _TINY_BYTES and call.num_items <= _TINY_ITEMS:
+        most_bytes = _TINY_BYTES if self._num_admitted > 1 else _SMALL_BYTES
+        if size_bytes <= most_bytes and call.num_items <= _TINY_ITEMS:
             await self._turnstile.pass_through(call)
             return work()
         is_large = max(size_bytes, call.size_bytes) > LARGE_BYTES
@@ -127,6 +131,7 @@ class Answering:
             return
         started_at = time.monotonic()
         call.request = request = self._admit(model, call)
+        self._num_admitted += 1
         request.caller = Caller(current_notes())
         outcome = "error"
         try:
@@ -146,6 +151,7 @@ class Answering:
         finally:
             request.cancel()
             call.request = None
+            self._num_admitted -= 1
             ended_at = time.monotonic()
             _note_phases(started_at, request, ended_at)
             self._observer.on_done(

@@ -22,10 +22,10 @@ class Turnstile:
         """Wait for one's turn; on the event loop alone.
 
         Args:
-            caller: Whose turn it is. Who comes again before he has waited for anything is in it
-                still, and goes on.
+            caller: Whose turn it is. Who comes again before he has waited for anything goes on, if
+                nobody else waits for a turn.
         """
-        if caller is self._inside:
+        if caller is self._inside and not self._waiting:
             return
         loop = asyncio.get_running_loop()
         if self._is_taken:

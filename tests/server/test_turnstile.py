@@ -52,23 +52,26 @@ def test_one_passes_an_iteration_and_in_the_order_they_came():
     assert times[-1] <= 42, "an iteration went by in which nobody passed"
 
 
-def test_who_is_in_goes_on_and_once_he_has_waited_comes_last_again():
-    """What a call does in one go is one piece of work; it must not become all of its work."""
+def test_who_is_in_goes_on_while_nobody_waits():
+    """A lone call's pieces are one, and cost no iterations; beside others each is a turn."""
 
-    async def run():
+    async def run(names):
         turnstile, passed = Turnstile(), []
 
         async def work(name):
-            for _ in range(2):
-                for _ in range(2):
-                    await turnstile.pass_through(name)
-                    passed.append(name)
-                await asyncio.sleep(0)
+            for _ in range(3):
+                await turnstile.pass_through(name)
+                passed.append(name)
 
-        await asyncio.gather(work("a"), work("b"), work("c"))
-        return passed
+        for passing in map(work, names):
+            asyncio.get_running_loop().call_soon(asyncio.create_task, passing)
+        while len(passed) < 3 * len(names):
+            at_first = len(passed)
+            await asyncio.sleep(0)
+        return "".join(passed), at_first
 
-    assert asyncio.run(run()) == [*"aabbccaabbcc"]
+    assert asyncio.run(run("a")) == ("aaa", 0), "it had to wait"
+    assert asyncio.run(run("abc"))[0] == "aaabcbcbc", "b went on before c, who waited"
 
 
 def test_what_needs_several_iterations_waits_for_few_of_many_others():
