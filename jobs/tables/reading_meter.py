@@ -6,7 +6,6 @@ from dataclasses import replace
 from foretell.data.tables.table_read import TableRead
 from foretell.jobs.summary import JobProgress, Meter
 
-_MEGABYTE = 1_000_000
 _SHORT_S = 1.0
 
 
@@ -26,8 +25,12 @@ class ReadingMeter:
         """Hear how far a table is read."""
         reading = f"{read.name} {read.doing}"
         if reading != self._reading:
-            total = None if read.total_bytes is None else -(-read.total_bytes // _MEGABYTE)
+            total = None if read.total_bytes is None else max(1, _megabytes(read.total_bytes))
             self._reading, self._meter = reading, Meter(total=total)
         if self._meter.seconds >= _SHORT_S:
-            done = self._meter.progress(read.done_bytes // _MEGABYTE)
+            done = self._meter.progress(_megabytes(read.done_bytes))
             self._progress(replace(done, reading=reading))
+
+
+def _megabytes(size_bytes: int) -> int:
+    return round(size_bytes / 1e6)

@@ -230,41 +230,6 @@ def test_the_same_command_may_be_given_again_and_again(tmp_path):
     assert names(tmp_path) == [".out.txt.foretell-done", "out.txt", "out.txt.refused.csv"]
 
 
-def run_refused(folder, job=JOB, **options):
-    """A job of which every line is refused."""
-    with journal(folder, resume=True, **options) as found:
-        found.begin(job)
-        if not found.is_complete:
-            found.add(b"\n", counts={"line": 1, "refused": 1}, refused=[(1, "no")])
-            found.finish(None)
-    return found
-
-
-def test_a_job_that_was_refused_as_a_whole_is_complete_too(tmp_path):
-    """Its list of reasons was in its own way, and nothing but --overwrite helped."""
-    run_refused(tmp_path)
-    assert names(tmp_path) == [".out.txt.foretell-done", "out.txt.refused.csv"]
-    found = run_refused(tmp_path)
-    assert (found.is_complete, found.totals) == (True, {"line": 1, "refused": 1})
-    assert list(found.refused()) == [[1, "no"]]
-    with pytest.raises(ForetellError, match=r"refused\.csv exists; give --overwrite"):
-        run(tmp_path, job={**JOB, "input": "other"}, resume=True)
-    (tmp_path / "out.txt").write_text("somebody's own")
-    with pytest.raises(ForetellError, match="nothing tells which job has written it"):
-        run(tmp_path, resume=True)
-    (tmp_path / "out.txt").unlink()
-    refused_file(tmp_path / "out.txt").unlink()
-    began_at, _ = run(tmp_path, resume=True)
-    assert began_at == 0
-    assert (tmp_path / "out.txt").read_bytes() == WHOLE
-
-
-def test_a_refused_job_leaves_the_record_of_the_output_that_stays(tmp_path):
-    run(tmp_path, resume=True)
-    run_refused(tmp_path, {"input": "other"}, overwrite=True)
-    assert run(tmp_path, resume=True)[1].is_complete
-
-
 def test_what_somebody_else_wrote_is_not_taken_for_complete(tmp_path):
     (tmp_path / "out.txt").write_text("old")
     with pytest.raises(ForetellError, match="nothing tells that a job with --resume has written"):
