@@ -114,7 +114,8 @@ class Credentials:
             if self.token is not None and not self.clear_token and not _is_local(target):
                 raise OptionError(
                     f"the token would go to {target} in clear, where others can read it; give ca, "
-                    "or tls=True, or clear_token=True where the network encrypts by itself."
+                    "or tls=True (for commands FORETELL_CA or FORETELL_TLS=1), or clear_token=True "
+                    "where the network encrypts by itself."
                 )
             return None
         problems: list[str] = []

@@ -22,10 +22,16 @@ _DETAILS = "grpc-status-details-bin"
 _ADVICE = {
     "UNAVAILABLE": (
         "Ask again later, or check that the server is started, the address right, and that both "
-        "sides talk TLS or neither does."
+        "sides talk TLS or neither does (ca= or tls=True; for commands FORETELL_CA or "
+        "FORETELL_TLS=1)."
     ),
-    "UNAUTHENTICATED": "Give the client a token= that the server knows.",
-    "PERMISSION_DENIED": "Give the client another token=, or ask for more rights for this one.",
+    "UNAUTHENTICATED": (
+        "Give the client a token= that the server knows; commands take it from FORETELL_TOKEN."
+    ),
+    "PERMISSION_DENIED": (
+        "Give the client another token= (for commands FORETELL_TOKEN), or ask for more rights for "
+        "this one."
+    ),
     "DEADLINE_EXCEEDED": "Give the client a larger timeout_s, or smaller chunks.",
     "RESOURCE_EXHAUSTED": (
         "If a message is too large: the limit is max_message_bytes of the client and "

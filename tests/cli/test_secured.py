@@ -31,6 +31,7 @@ def test_commands_ask_a_secured_server(bundle_path, make_authority, tmp_path):
     serve = [*FORETELL, "serve", bundle_path, "--listen", "localhost:0", "--metrics", "none"]
     serve += ["--tls-cert", server.cert, "--tls-key", server.key]
     serve += ["--tls-client-ca", authority.cert, "--tokens", tokens]
+    serve += ["--workers", "2", "--model-control", "poll", "--drain-delay-s", "0"]
     with subprocess.Popen(serve, stderr=subprocess.PIPE, text=True) as process:
         try:
             line = next(line for line in process.stderr if "listening on " in line)
@@ -47,8 +48,14 @@ def test_commands_ask_a_secured_server(bundle_path, make_authority, tmp_path):
             refused = run(*ask, **shown)
             assert refused.returncode == 1
             assert "UNAUTHENTICATED" in refused.stderr
+            assert "FORETELL_TOKEN" in refused.stderr, "who types commands has no token="
+            in_clear = run(*ask)
+            assert in_clear.returncode == 1
+            assert "FORETELL_CA" in in_clear.stderr
         finally:
             process.terminate()
+            process.stderr.read()  # until the workers have ended too
+        assert process.wait() == 0
 
 
 def test_a_server_without_its_tokens_or_certificates_does_not_start(bundle_path, tmp_path):
