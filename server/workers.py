@@ -206,8 +206,8 @@ class Supervisor:
         code = os.waitstatus_to_exitcode(os.waitpid(worker.process, 0)[1])
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         if self._num_signals:
-            # A signal that went to all processes ends one that only loads.
-            is_bad = code < 0 and (worker.is_ready or code != -signal.SIGTERM)
+            # A signal ends one that only loads.
+            is_bad = code < 0 and (worker.is_ready or -code not in STOP_SIGNALS)
             self._code = max(self._code, int(is_bad), code)
             _log.info("worker=%d pid=%d ended (%s)", worker.number, worker.process, how)
         elif code:
@@ -239,6 +239,9 @@ class Supervisor:
             self._kill_at = min(self._kill_at, time.monotonic() + _KILL_IN_A_HURRY_S)
             return
         self._stop_all(STOP_NOW if STOP_SIGNALS[signal.Signals(number)] else STOP_LATER)
+        for worker in self._workers.values():
+            if not worker.is_ready:  # it reads no orders before all is loaded
+                os.kill(worker.process, number)
         self._kill_at = time.monotonic() + self._stop_s + _KILL_AFTER_S
 
     def _stop_all(self, order: bytes) -> None:
