@@ -77,7 +77,7 @@ class Runs:
             wall_s=round(time.perf_counter() - begun, 1),
             cpu_s=round(used.ru_utime + used.ru_stime, 1),
             peak_mib=round(used.ru_maxrss / 1024, 1),
-            told=told[-1] if told else "",
+            told=told[-1].split(" -> ")[0] if told else "",
         )
         self.ended.append(ended)
         print(json.dumps(asdict(ended)), file=sys.stderr, flush=True)
