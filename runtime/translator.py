@@ -10,13 +10,7 @@ from functools import partial
 import numpy as np
 from jaxtyping import Bool, Int64
 
-from foretell.data.bundles.bundle import (
-    Bundle,
-    Manifest,
-    TranslatorSpec,
-    read_bundle,
-    resolve_bundle,
-)
+from foretell.data.bundles.bundle import Bundle, TranslatorSpec, read_bundle, resolve_bundle
 from foretell.data.errors import BundleError, OptionError
 from foretell.data.text.normalising import normalise
 from foretell.data.text.sentences import check_pairs, check_sentences
@@ -82,7 +76,7 @@ class Translator:
             OptionError: `device` or `threads` is none that there is.
         """
         bundle = path if isinstance(path, Bundle) else read_bundle(resolve_bundle(path))
-        self.manifest: Manifest = bundle.manifest
+        self.manifest = bundle.manifest
         self._decoder = OnnxDecoder(bundle, device=device, threads=threads)
         self._session = self._decoder.session
         self._spec = self._decoder.spec
@@ -305,9 +299,8 @@ class Translator:
                 answers.answers[position] = known
                 continue
             try:
-                tasks.append(
-                    self._task(normal, chosen, of_options, position, first_place + position)
-                )
+                task = self._task(normal, chosen, of_options, position, first_place + position)
+                tasks.append(task)
             except OptionError as error:
                 answers.refuse(position, error)
         return answers, tasks

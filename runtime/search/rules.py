@@ -97,7 +97,7 @@ class Rules:
         firsts = np.arange(0, num_sentences * num_beams, num_beams)[:, None]
         all_sums = sums.take(parents + firsts) + log_probs
         left = np.where(forbidden, -np.inf, all_sums)
-        goes_on = (left > -np.inf).any(axis=1)
+        goes_on: Bool[np.ndarray, " B"] = np.logical_or.reduce(left > -np.inf, axis=1)
         if not goes_on.all():
             left = np.where((tokens == EOS) & ~goes_on[:, None], all_sums, left)
         return Candidates(parents, tokens, log_probs, left)
