@@ -23,6 +23,10 @@ STOP_LATER, STOP_NOW, HURRY = b"t", b"i", b"h"
 # need it several times each, and with Python's own 5 ms they wait for all batches each time.
 _SWITCH_S = 0.0001
 
+# gRPC's calls hold themselves, so each of them waits for the collector. The third number is 10 with
+# Python itself: there, after some thousands of calls, nobody is answered for 20 ms and more.
+_COLLECTIONS = (700, 10, 2)
+
 STOP_SIGNALS = {signal.SIGTERM: False, signal.SIGHUP: False, signal.SIGINT: True}
 """What asks a server to stop, and whether without the delay."""
 
@@ -130,6 +134,7 @@ def serve_process(
     # What is there by now stays; so a collection when a version goes takes no 40 ms of all callers.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*_COLLECTIONS)
     sys.setswitchinterval(_SWITCH_S)
     return asyncio.run(_serve(repository, options, listen, on_listening))
 

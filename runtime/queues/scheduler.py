@@ -4,13 +4,14 @@ A batch is taken when a thread is free, of all that waits by then: nobody waits 
 request that is left by its caller leaves the queue, and a batch that all have left is stopped.
 """
 
-import contextlib
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 
 from foretell.data.errors import OptionError
 from foretell.runtime.queues.pace import Pace
@@ -25,6 +26,7 @@ from foretell.runtime.queues.work import (
     QueueFullError,
     Request,
     Row,
+    finish,
 )
 
 _IDLE_S = 10.0  # a thread without work ends after so long, and lets go of all it holds
@@ -159,7 +161,9 @@ class Scheduler:
             self._num_waiting += 1
             self._bytes += size_bytes
         request = Request(self, size_bytes=size_bytes, priority=priority, deadline=deadline)
-        request.done.add_done_callback(lambda _: self._leave(request))  # before all others
+        # Before all others. Held weakly: what holds itself is left to the garbage collector, and
+        # while that has thousands of them to clear away, everybody waits.
+        request.done.add_done_callback(partial(self._leave, weakref.ref(request)))
         return request
 
     def enqueue(self, request: Request, rows: Sequence[Row]) -> None:
@@ -173,7 +177,7 @@ class Scheduler:
             self._start_threads()
             self._wake.notify(len(rows))  # to wake a thread for nothing costs its callers time
         if not rows:
-            _finish(request.done)
+            finish(request.done)
 
     def row_done(self, request: Request) -> None:
         """Note that one more row of a request has its answer; what `Batch.put` calls."""
@@ -181,7 +185,7 @@ class Scheduler:
             request.rows_left -= 1
             is_done = not request.rows_left
         if is_done:
-            _finish(request.done)
+            finish(request.done)
 
     def take_no_more(self) -> None:
         """Take no more work; threads that have none end now, the others after what they have."""
@@ -224,8 +228,10 @@ class Scheduler:
             retry_after_s,
         )
 
-    def _leave(self, request: Request) -> None:
+    def _leave(self, held: weakref.ref[Request], _: "Future[None]") -> None:
         """Forget a request that is done, failed or cancelled."""
+        if (request := held()) is None:
+            return
         with self._wake:
             request.is_over = True
             request.done_at = time.monotonic()
@@ -281,7 +287,7 @@ class Scheduler:
                 if not goes_on:
                     self._threads.discard(threading.current_thread())
             for request in late:
-                _finish(request.done, _expired())
+                finish(request.done, _expired())
             if rows or not goes_on:
                 return rows
 
@@ -319,7 +325,7 @@ class Scheduler:
             half = len(rest) // 2
             return [rest[half:], rest[:half]]
         for request in requests:
-            _finish(request.done, fault)
+            finish(request.done, fault)
         return []
 
     def _begin(self, rows: list[QueuedRow], thread: threading.Thread) -> Batch:
@@ -375,7 +381,7 @@ class Scheduler:
                     self._threads.discard(self._running.pop(batch))
                     self._start_threads()
             for request in late:
-                _finish(request.done, BatchTimeError(f"a batch took longer than {most_s:g} s."))
+                finish(request.done, BatchTimeError(f"a batch took longer than {most_s:g} s."))
 
 
 def _fault_of(batch: Batch) -> Exception | None:
@@ -390,11 +396,3 @@ def _fault_of(batch: Batch) -> Exception | None:
 
 def _expired() -> DeadlineError:
     return DeadlineError("Request timeout expired: it was still waiting when its time was over.")
-
-
-def _finish(done: "Future[None]", error: Exception | None = None) -> None:
-    with contextlib.suppress(InvalidStateError):  # its caller has left
-        if error is None:
-            done.set_result(None)
-        else:
-            done.set_exception(error)

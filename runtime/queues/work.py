@@ -1,8 +1,9 @@
 """What waits for a model: requests of rows, and the batches in which rows of many requests run."""
 
+import contextlib
 import time
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
@@ -222,3 +223,12 @@ class Batch:
         """Rows without an answer that somebody waits for."""
         rows = [self.rows[place] for place in sorted(self._missing)]
         return [queued for queued in rows if not queued.request.is_over]
+
+
+def finish(done: "Future[None]", error: Exception | None = None) -> None:
+    """Have a request done, or failed; where its caller has left, nothing happens."""
+    with contextlib.suppress(InvalidStateError):
+        if error is None:
+            done.set_result(None)
+        else:
+            done.set_exception(error)

@@ -43,6 +43,7 @@ from foretell.runtime.queues.work import (
     Row,
 )
 from foretell.runtime.search.stopping import StoppedError
+from foretell.server.calls.awaiting import result_of
 from foretell.server.calls.call import Call, Caller
 from foretell.server.calls.readers import LARGE_BYTES, Readers
 from foretell.server.calls.turnstile import Turnstile
@@ -230,7 +231,7 @@ class Answering:
                 if isinstance(event, Translation):
                     self._tell_tokens(model, [event])
                 yield event
-            await asyncio.wrap_future(request.done)
+            await result_of(request.done)
 
     async def forecast(
         self, model: Model, rows: Rows, future: Rows | None, options: ForecastOptions, call: Call
@@ -271,7 +272,7 @@ class Answering:
 
         with self.admitted(model, call) as request:
             request.begin([Row(run, None, None)])
-            await _until(call, asyncio.wrap_future(request.done))
+            await _until(call, result_of(request.done))
             return found
 
     def close(self, timeout_s: float) -> bool:
@@ -296,7 +297,7 @@ class Answering:
                 partial(plan, on_step=go_on), call, size_bytes=call.size_bytes
             )
             request.begin(planned.rows)
-            await _until(call, asyncio.wrap_future(request.done))
+            await _until(call, result_of(request.done))
             return await self.compute(planned.answer, call, size_bytes=planned.answer_bytes)
 
     def _admit(self, model: Model, call: Call) -> Request:

@@ -5,13 +5,14 @@ it. What has begun isn't interrupted, unless nobody waits for it any more; so wh
 long never stands behind what takes long.
 """
 
-import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
+
+from foretell.server.calls.awaiting import result_of
 
 Found = TypeVar("Found")
 
@@ -81,7 +82,7 @@ class Readers:
         with self._lock:
             (self._large if is_large else self._small).join(caller, piece)
         self._pool.submit(self._run_next)
-        found: Found = await asyncio.wrap_future(piece.done)
+        found: Found = await result_of(piece.done)
         return found
 
     def close(self) -> None:

@@ -71,6 +71,7 @@ class Telemetry(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc has n
             self._observer.on_call_done(method, code.name, seconds)
             self._tracing.end_call(notes, code)
             log_call(notes, code, seconds, context.details())
+            notes.phases.clear()  # gRPC's call holds itself, and these until the collector comes
 
         context.add_done_callback(end)
 

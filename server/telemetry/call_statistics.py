@@ -4,6 +4,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from foretell.server.telemetry.histograms import SECONDS, Histogram, Recorder
 
@@ -30,6 +31,7 @@ class Method:
     kind: str
 
     @classmethod
+    @lru_cache  # a server has few, and each call asks
     def of(cls, path: str, *, request_streaming: bool, response_streaming: bool) -> "Method":
         """Read gRPC's path of a method that the server has, "/package.Service/Method"."""
         service, _, name = path.strip("/").rpartition("/")

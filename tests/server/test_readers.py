@@ -143,7 +143,7 @@ def test_planning_ends_with_its_call(serving, make_forecaster, make_request, end
 
     options = ServerOptions(listen="127.0.0.1:0")
     with serving(options=options, demand=Endless()) as channel:
-        request = make_request({"a": np.arange(600.0)}, raw=True)
+        request = make_request({"a": np.arange(2000.0)}, raw=True)
         timeout_s = 1.0 if end == "late" else WAIT_S
         call = ForecasterStub(channel).Forecast.future(request, timeout=timeout_s)
         assert begun.wait(WAIT_S)
