@@ -295,11 +295,11 @@ def parse_rows(
     note: Callable[[pacsv.InvalidRow], str] | None = None,
     block_size: int | None = None,
 ) -> pa.Table:
-    """Parse columns as text; by one thread, which numbers rows, where they are noted."""
+    """Parse columns as text; by one thread where rows are noted, or where it is but one block."""
     return pacsv.read_csv(
         file,
         read_options=pacsv.ReadOptions(
-            use_threads=note is None,
+            use_threads=note is None and block_size is None,
             block_size=block_size,
             column_names=None if has_header else names,
         ),
