@@ -170,8 +170,8 @@ def serve(
     answer on one port; metrics for Prometheus and a status page on another one over HTTP. The log
     goes to standard error.
     """
-    from foretell.server.access.security import SecurityOptions
     from foretell.server.models.repository import ModelControl
+    from foretell.server.security import SecurityOptions
     from foretell.server.serve import serve as serve_models
 
     serve_models(

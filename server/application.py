@@ -17,26 +17,26 @@ from foretell.protos.v1.models_pb2_grpc import add_ModelsServicer_to_server
 from foretell.protos.v1.translator_pb2_grpc import add_TranslatorServicer_to_server
 from foretell.server.access.authorisation import Authorisation
 from foretell.server.access.certificates import read_certificates
-from foretell.server.access.security import takes_compressed
 from foretell.server.access.tokens import TokenFile
 from foretell.server.calls.answering import Answering
 from foretell.server.calls.drain import Drain
-from foretell.server.calls.errors import errors_as_status
 from foretell.server.calls.receiving import AroundCalls, ReadingInside
 from foretell.server.calls.request_sizes import RequestSizes
+from foretell.server.calls.telemetry import Telemetry
+from foretell.server.errors import errors_as_status
 from foretell.server.http.guard import HttpGuard
+from foretell.server.http.model_states import read_states
 from foretell.server.http.status_port import HEALTH, StatusPort
 from foretell.server.inference.reflection import BothPools
 from foretell.server.inference.service import InferenceService
 from foretell.server.listen import bind
-from foretell.server.models.health import ModelHealth
 from foretell.server.models.repository import Repository
-from foretell.server.models.states import read_states
 from foretell.server.options import ServerOptions
+from foretell.server.security import takes_compressed
 from foretell.server.services.forecaster import ForecasterService
+from foretell.server.services.model_health import ModelHealth
 from foretell.server.services.models import ModelsService
 from foretell.server.services.translator import TranslatorService
-from foretell.server.telemetry.around_calls import Telemetry
 from foretell.server.telemetry.peers import Peers
 from foretell.server.telemetry.tracing import Tracing
 from foretell.server.wakeups import taken_together

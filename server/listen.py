@@ -15,7 +15,7 @@ from typing import Any
 
 import grpc
 
-from foretell.server.calls.errors import AddressError, ListenError
+from foretell.server.errors import AddressError, ListenError
 
 _ADDRESS = re.compile(r"(?P<host>\[[^\[\]]+\]|[^:\[\]]*):(?P<port>[0-9]{1,10})")
 _LARGEST_PORT = 65_535

@@ -7,8 +7,8 @@ from pathlib import Path
 from foretell.data.errors import OptionError
 from foretell.data.series.options import MAX_HORIZON
 from foretell.data.text.translation import LARGEST_BEAM
-from foretell.server.access.security import SecurityOptions
 from foretell.server.listen import is_unix
+from foretell.server.security import SecurityOptions
 
 MIB = 1024 * 1024
 _LARGEST = 2**31 - 1

@@ -10,10 +10,10 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from foretell.server.access.security import open_doors
 from foretell.server.application import Application, Ending
 from foretell.server.models.repository import Repository
 from foretell.server.options import ServerOptions
+from foretell.server.security import open_doors
 from foretell.server.telemetry.tracing import trace_to
 
 STOP_LATER, STOP_NOW, HURRY = b"t", b"i", b"h"

@@ -13,7 +13,6 @@ from foretell.data.errors import OptionError
 from foretell.data.series.options import MAX_HORIZON
 from foretell.data.text.translation import LARGEST_BEAM
 from foretell.server.access.certificates import read_certificates
-from foretell.server.access.security import SecurityOptions
 from foretell.server.access.tokens import read_tokens
 from foretell.server.application import Ending
 from foretell.server.http.status_port import NEXT, check_metrics, metrics_address
@@ -28,6 +27,7 @@ from foretell.server.process import (
     on_signals,
     serve_process,
 )
+from foretell.server.security import SecurityOptions
 from foretell.server.settings import settings_in_force, write_settings
 from foretell.server.telemetry.logs import LogCalls, LogFormat, log_to_stderr, name_worker
 from foretell.server.telemetry.tracing import check_trace_endpoint

@@ -21,7 +21,7 @@ from functools import partial
 from types import FrameType
 
 from foretell.data.errors import ForetellError, OptionError
-from foretell.server.calls.errors import ListenError
+from foretell.server.errors import ListenError
 from foretell.server.listen import check_address, split_address
 from foretell.server.process import (
     HURRY,

@@ -8,8 +8,8 @@ import grpc
 
 from foretell.data.errors import ForetellError
 from foretell.server.access.tokens import GROUPS, TokenFile
-from foretell.server.calls.errors import ForbiddenError, UnauthenticatedError
 from foretell.server.calls.receiving import Continuation
+from foretell.server.errors import ForbiddenError, UnauthenticatedError
 from foretell.server.telemetry.call_notes import note_token
 
 _HEALTH = "health"

@@ -8,8 +8,8 @@ import grpc
 
 from foretell.data.plain_files import read_plain
 from foretell.server.access.reloading import Reloaded
-from foretell.server.access.security import SecurityOptions
-from foretell.server.calls.errors import CertificateError
+from foretell.server.errors import CertificateError
+from foretell.server.security import SecurityOptions
 
 _MOST_BYTES = 4 * 1024 * 1024  # a machine's whole list of authorities has a tenth of it
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from foretell.data.errors import OptionError
 from foretell.data.plain_files import read_plain
 from foretell.server.access.reloading import Reloaded
-from foretell.server.calls.errors import TokenFileError, UnauthenticatedError
+from foretell.server.errors import TokenFileError, UnauthenticatedError
 
 GROUPS = ("inference", "metadata", "repository")
 CLOCK_DRIFT_S = 30.0  # clocks of servers and of whoever wrote the file may differ by so much

@@ -5,7 +5,7 @@ from typing import Literal
 
 from foretell.data.series.panel import PanelForecast
 from foretell.data.text.translation import PairScore, Translation
-from foretell.server.calls.errors import MessageSizeError
+from foretell.server.errors import MessageSizeError
 from foretell.server.options import ServerOptions
 
 _TOKEN_BYTES = 16  # a piece of a word and its log probability

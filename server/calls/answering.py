@@ -46,10 +46,10 @@ from foretell.runtime.search.stopping import StoppedError
 from foretell.server.calls.awaiting import result_of
 from foretell.server.calls.call import Call, Caller
 from foretell.server.calls.readers import LARGE_BYTES, Readers
+from foretell.server.calls.task import Task
 from foretell.server.calls.turnstile import Turnstile
 from foretell.server.models.served import Model, Served
 from foretell.server.options import ServerOptions
-from foretell.server.services.translator_codec import Task
 from foretell.server.telemetry.call_notes import current_notes, note_phase
 from foretell.server.telemetry.durations import NOTHING, split
 from foretell.server.telemetry.observing import Observer

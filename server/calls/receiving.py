@@ -9,9 +9,9 @@ from typing import Any
 import grpc
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # has no types
 
-from foretell.server.calls.errors import RequestError
 from foretell.server.calls.request_sizes import RequestSizes
 from foretell.server.calls.wire_scan import count_fields
+from foretell.server.errors import RequestError
 
 Around = Callable[[str, grpc.aio.ServicerContext], AbstractAsyncContextManager[None]]
 Continuation = Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler]]

@@ -4,9 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from foretell.runtime.queues.work import QueueFullError
-from foretell.server.calls.errors import RequestError
+from foretell.server.errors import RequestError
 from foretell.server.options import ServerOptions
-from foretell.server.services.health import LONGEST_NAME
+
+LONGEST_NAME = 1024
+"""Bytes of a service's name that health is asked for; whoever watches it has it kept."""
 
 _SMALL_BYTES = 64 * 1024  # names, and parameters of a load
 _PROBE_BYTES = LONGEST_NAME + 1024

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from foretell.server.access.authorisation import METADATA, bearer_token
 from foretell.server.access.certificates import Certificates
 from foretell.server.access.tokens import GROUPS, TokenFile
-from foretell.server.calls.errors import ForbiddenError, UnauthenticatedError
+from foretell.server.errors import ForbiddenError, UnauthenticatedError
 
 CHALLENGES = ('Basic realm="foretell", charset="UTF-8"', 'Bearer realm="foretell"')
 """How to ask again. A browser knows the first one, and asks its user; a program the second."""

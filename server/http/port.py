@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import cast
 
-from foretell.server.calls.errors import ForbiddenError, ListenError, UnauthenticatedError
+from foretell.server.errors import ForbiddenError, ListenError, UnauthenticatedError
 from foretell.server.http.guard import CHALLENGES, HttpGuard
 from foretell.server.listen import check_address, split_address
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from foretell.server.http.port import Page
-from foretell.server.telemetry.recent import ModelActivity, total
+from foretell.server.http.recent import ModelActivity, total
 
 _FOLDER = Path(__file__).parent
 _STYLE = (_FOLDER / "status_page.css").read_text()

@@ -5,15 +5,15 @@ import time
 from collections.abc import Callable
 from http import HTTPStatus
 
-from foretell.server.calls.errors import ListenError
+from foretell.server.errors import ListenError
 from foretell.server.http.guard import HttpGuard
+from foretell.server.http.metrics import CONTENT_TYPE, Metrics
+from foretell.server.http.model_states import ReadStates
 from foretell.server.http.port import HttpPort, Page
+from foretell.server.http.recent import STEP_S, Recent
 from foretell.server.http.status_page import ServerStatus, write_fragment, write_json, write_page
 from foretell.server.listen import check_address, is_same_place, is_unix, split_address
-from foretell.server.models.states import ReadStates
-from foretell.server.telemetry.metrics import CONTENT_TYPE, Metrics
 from foretell.server.telemetry.observing import Observer
-from foretell.server.telemetry.recent import STEP_S, Recent
 
 OFF = "none"
 NEXT = "next"

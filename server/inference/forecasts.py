@@ -17,7 +17,7 @@ from foretell.protos.v1.forecaster_pb2 import ForecastRequest, Future, History, 
 from foretell.server.calls.answer_sizes import check_answer_size, forecast_bytes
 from foretell.server.calls.answering import Answering
 from foretell.server.calls.call import Call
-from foretell.server.calls.errors import RequestError
+from foretell.server.errors import RequestError
 from foretell.server.inference.parameters import Value
 from foretell.server.inference.signature import Limit, Signature, Tensor
 from foretell.server.inference.tensors import bytes_array

@@ -17,7 +17,7 @@ from foretell.runtime.batching import MAX_BATCH_TOKEN_PAIRS, MAX_SERIES_TOKENS
 from foretell.server.calls.answer_sizes import check_answer_size
 from foretell.server.calls.answering import Answering
 from foretell.server.calls.call import Call
-from foretell.server.calls.errors import RequestError
+from foretell.server.errors import RequestError
 from foretell.server.inference.parameters import Value
 from foretell.server.inference.signature import Limit, Signature, Tensor
 from foretell.server.models.served import Model

@@ -11,7 +11,7 @@ from foretell.data.errors import ModelNotFoundError
 from foretell.data.quoting import quoted
 from foretell.server.calls.answering import Answering
 from foretell.server.calls.call import Call
-from foretell.server.calls.errors import RequestError
+from foretell.server.errors import RequestError
 from foretell.server.inference.forecasts import ForecastInference
 from foretell.server.inference.graphs import GraphInference, graphs_of
 from foretell.server.inference.parameters import Value

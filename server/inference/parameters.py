@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from foretell.data.quoting import quoted
 from foretell.protos.inference import inference_pb2 as wire
-from foretell.server.calls.errors import RequestError
+from foretell.server.errors import RequestError
 from foretell.server.inference.signature import Kind
 
 Value = bool | int | float | str

@@ -17,8 +17,8 @@ from foretell.protos.inference.inference_pb2_grpc import GRPCInferenceServiceSer
 from foretell.server.calls.answer_sizes import check_answer_size
 from foretell.server.calls.answering import Answering
 from foretell.server.calls.call import Call
-from foretell.server.calls.errors import ModelNotReadyError, RequestError, told_status
 from foretell.server.calls.request_sizes import RequestSizes
+from foretell.server.errors import ModelNotReadyError, RequestError, told_status
 from foretell.server.inference.descriptions import (
     write_config,
     write_index,

@@ -13,7 +13,7 @@ import numpy as np
 
 from foretell.data.quoting import quoted
 from foretell.protos.inference import inference_pb2 as wire
-from foretell.server.calls.errors import RequestError
+from foretell.server.errors import RequestError
 from foretell.server.inference.signature import Signature, Tensor
 
 _MOST_TENSORS = 100  # of a request; no model has as many

@@ -15,7 +15,8 @@ from foretell.protos.v1 import translator_pb2 as wire
 from foretell.server.calls.answer_sizes import check_answer_size, translations_bytes
 from foretell.server.calls.answering import Answered, Answering
 from foretell.server.calls.call import Call
-from foretell.server.calls.errors import RequestError
+from foretell.server.calls.task import Task
+from foretell.server.errors import RequestError
 from foretell.server.inference.parameters import Value
 from foretell.server.inference.signature import Kind, Limit, Signature, Tensor
 from foretell.server.inference.tensors import bytes_array, texts_of
@@ -23,7 +24,6 @@ from foretell.server.models.served import Model
 from foretell.server.options import ServerOptions
 from foretell.server.services.translator_codec import (
     LENGTH_FORMULAS,
-    Task,
     answer_bytes,
     read_sentences,
 )

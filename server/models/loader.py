@@ -14,7 +14,7 @@ from pathlib import Path
 
 from foretell.data.errors import BundleError, ForetellError, ModelNotFoundError
 from foretell.data.quoting import quoted
-from foretell.server.calls.errors import ModelControlError, ModelLoadError, RequestError
+from foretell.server.errors import ModelControlError, ModelLoadError, RequestError
 from foretell.server.models.folder import (
     Fingerprint,
     Found,

@@ -22,7 +22,7 @@ from typing import Literal, TypeVar, cast, get_args
 
 from foretell.data.errors import BundleError, ForetellError, ModelNotFoundError, OptionError
 from foretell.data.quoting import quoted
-from foretell.server.calls.errors import ModelControlError
+from foretell.server.errors import ModelControlError
 from foretell.server.models.loader import Load, ModelLoader
 from foretell.server.models.served import Model
 from foretell.server.models.served_models import KEEP_S, Failure, ServedModels, State, VersionStatus

@@ -13,7 +13,7 @@ from foretell.data.text.translation import PairScore, TranslateOptions, Translat
 from foretell.runtime.answers import Answers
 from foretell.runtime.queues.work import Plan
 from foretell.runtime.search.stopping import Stop
-from foretell.server.calls.errors import ModelKindError
+from foretell.server.errors import ModelKindError
 
 
 class Served(Protocol):

@@ -19,7 +19,7 @@ from enum import Enum
 
 from foretell.data.errors import ModelNotFoundError
 from foretell.data.quoting import quoted
-from foretell.server.calls.errors import ModelNotReadyError
+from foretell.server.errors import ModelNotReadyError
 from foretell.server.models.served import Model
 from foretell.server.telemetry.call_notes import note_model
 from foretell.server.telemetry.observing import Observer

@@ -32,7 +32,7 @@ from foretell.protos.v1.forecaster_pb2 import (
     NamedDoubles,
     SeriesError,
 )
-from foretell.server.calls.errors import RequestError
+from foretell.server.errors import RequestError
 from foretell.server.options import ServerOptions
 from foretell.server.services.screening import screen, screen_future
 

@@ -11,12 +11,10 @@ import grpc
 from grpc_health.v1 import health_pb2 as wire
 from grpc_health.v1.health_pb2_grpc import HealthServicer
 
-from foretell.server.calls.errors import MessageSizeError, RequestError
+from foretell.server.calls.request_sizes import LONGEST_NAME
+from foretell.server.errors import MessageSizeError, RequestError
 
 Status = wire.HealthCheckResponse
-
-LONGEST_NAME = 1024
-"""Bytes of a service's name; a watcher's is kept for as long as it watches."""
 
 _MOST_SAID = 128  # characters of a name that is said again
 _MOST_LISTED = 100  # by health.proto, which wants RESOURCE_EXHAUSTED for more

@@ -13,11 +13,11 @@ from foretell.protos.v1.translator_pb2_grpc import TranslatorServicer
 from foretell.server.calls.answer_sizes import check_answer_size, scores_bytes, translations_bytes
 from foretell.server.calls.answering import Answered, Answering
 from foretell.server.calls.call import Call
+from foretell.server.calls.task import Task
 from foretell.server.models.repository import Repository
 from foretell.server.models.served import Model
 from foretell.server.options import ServerOptions
 from foretell.server.services.translator_codec import (
-    Task,
     answer_bytes,
     read_pairs,
     read_sentence,

@@ -5,8 +5,6 @@ long refuses its own sentence alone.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 from google.protobuf.unknown_fields import (  # type: ignore[import-untyped]  # has no types
     UnknownFieldSet,
@@ -23,7 +21,8 @@ from foretell.data.text.translation import (
 from foretell.protos.arrays import pack_doubles
 from foretell.protos.sizes import translation_bytes
 from foretell.protos.v1 import translator_pb2 as wire
-from foretell.server.calls.errors import RequestError
+from foretell.server.calls.task import Task
+from foretell.server.errors import RequestError
 from foretell.server.options import ServerOptions
 
 _SHOWN = 5  # fields that a message lists before it says "..."
@@ -35,27 +34,6 @@ _FINISH_REASONS = {
     "eos": wire.FinishReason.FINISH_REASON_EOS,
     "length": wire.FinishReason.FINISH_REASON_LENGTH,
 }
-
-Item = TypeVar("Item")
-
-
-@dataclass(frozen=True, slots=True)
-class Task(Generic[Item]):
-    """What a request asks of a translator.
-
-    Attributes:
-        items: Sentences or pairs; a refused one is blank, so that all keep their places.
-        options: For all items, or one an item; empty where there is nothing to choose.
-        refusals: Items that are too long, by position.
-    """
-
-    items: list[Item]
-    options: tuple[TranslateOptions, ...]
-    refusals: dict[int, str]
-
-    def option_of(self, position: int) -> TranslateOptions:
-        """The options of one item."""
-        return self.options[position if len(self.options) > 1 else 0]
 
 
 def read_sentences(request: wire.TranslateRequest, limits: ServerOptions) -> Task[str]:

@@ -8,8 +8,8 @@ import pytest
 import typer
 
 from foretell.cli.main import app
+from foretell.server.http.metrics import Metrics
 from foretell.server.models.repository import State
-from foretell.server.telemetry.metrics import Metrics
 from foretell.server.telemetry.observing import Observer
 
 ROOT = Path(__file__).parents[2]

@@ -21,7 +21,7 @@ from foretell.protos.v1 import translator_pb2 as wire
 from foretell.protos.v1.translator_pb2_grpc import TranslatorStub
 from foretell.runtime import load
 from foretell.runtime.cpu import allowed_cores
-from foretell.server.models.health import LIVENESS
+from foretell.server.services.model_health import LIVENESS
 
 PROCESSES = runpy.run_path(str(Path(__file__).parents[1] / "server" / "server_process.py"))
 CommandProcess, wait_for_health = PROCESSES["CommandProcess"], PROCESSES["wait_for_health"]

@@ -12,11 +12,11 @@ from foretell.data.errors import OptionError
 from foretell.data.text.translation import TranslateOptions
 from foretell.jobs.lines.doors import remote_translator
 from foretell.jobs.tables.doors import remote_door
-from foretell.server.access.security import SecurityOptions
 from foretell.server.background import serve_in_background
 from foretell.server.models.repository import Repository
 from foretell.server.models.served import Model
 from foretell.server.options import ServerOptions
+from foretell.server.security import SecurityOptions
 
 TOKEN = "s3cret-of.the~house"
 FILES = {"ca": "ca.pem", "cert": "mine.pem", "key": "mine.key"}

@@ -16,7 +16,7 @@ from foretell.client.options import ClientOptions
 from foretell.client.retries import Retries
 from foretell.data.text.translation import TranslateOptions
 from foretell.server.background import serve_in_background
-from foretell.server.calls.errors import ModelNotReadyError
+from foretell.server.errors import ModelNotReadyError
 from foretell.server.models.repository import Repository
 from foretell.server.models.served import Model
 from foretell.server.options import ServerOptions

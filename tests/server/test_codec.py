@@ -14,7 +14,7 @@ from foretell.data.bundles.bundle import ForecasterSpec
 from foretell.protos.arrays import pack_doubles, pack_integers
 from foretell.protos.v1.arrays_pb2 import Doubles, Integers, StampKind
 from foretell.protos.v1.forecaster_pb2 import ForecastRequest, History, NamedDoubles, SeriesError
-from foretell.server.calls.errors import RequestError
+from foretell.server.errors import RequestError
 from foretell.server.services.forecaster_codec import ForecastTask, answer_bytes, read_request
 
 SPEC = ForecasterSpec(

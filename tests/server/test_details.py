@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from foretell.data.errors import ModelNotFoundError, OptionError, TableError
 from foretell.protos.v1.forecaster_pb2 import ForecastRequest
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
-from foretell.server.calls.details import TRAILER, status_details
-from foretell.server.calls.errors import RequestError, fit_status, status_of
+from foretell.server.details import TRAILER, status_details
+from foretell.server.errors import RequestError, fit_status, status_of
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 KINDS = {

@@ -15,7 +15,7 @@ from foretell.data.errors import (
     OptionError,
     TableError,
 )
-from foretell.server.calls.errors import (
+from foretell.server.errors import (
     MessageSizeError,
     ModelKindError,
     RequestError,

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from foretell.protos.inference import inference_pb2
 from foretell.protos.v1 import forecaster_pb2, models_pb2, translator_pb2
 from foretell.server.access.tokens import read_tokens
-from foretell.server.calls.errors import RequestError, TokenFileError
 from foretell.server.calls.wire_scan import count_fields
+from foretell.server.errors import RequestError, TokenFileError
 from foretell.server.inference.parameters import read_parameters
 from foretell.server.inference.signature import Limit, Signature, Tensor
 from foretell.server.inference.tensors import read_inputs, read_outputs

@@ -13,13 +13,13 @@ import time
 import pytest
 
 from foretell.server.access import reloading
-from foretell.server.access.security import SecurityOptions
 from foretell.server.background import serve_in_background
-from foretell.server.calls.errors import UnauthenticatedError
+from foretell.server.errors import UnauthenticatedError
 from foretell.server.http.guard import HttpGuard
 from foretell.server.models.repository import Repository
 from foretell.server.models.served import Model
 from foretell.server.options import ServerOptions
+from foretell.server.security import SecurityOptions
 
 PAGES = ("/", "/metrics", "/status", "/status.json")
 GROUPS = {"watcher": "metadata", "caller": "inference", "both": "inference,metadata"}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foretell.protos.inference import inference_pb2 as wire
-from foretell.server.calls.errors import RequestError
+from foretell.server.errors import RequestError
 from foretell.server.inference.signature import Limit, Signature, Tensor
 from foretell.server.inference.tensors import (
     bytes_array,

@@ -8,7 +8,7 @@ import weakref
 import pytest
 
 from foretell.data.errors import ModelNotFoundError
-from foretell.server.calls.errors import ModelNotReadyError
+from foretell.server.errors import ModelNotReadyError
 from foretell.server.models.repository import State
 from foretell.server.models.served import Model
 from foretell.server.models.served_models import ServedModels

@@ -12,8 +12,8 @@ from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
 from foretell.protos.v1.models_pb2 import LoadModelRequest, UnloadModelRequest
 from foretell.protos.v1.models_pb2_grpc import ModelsStub
 from foretell.server.background import serve_in_background
-from foretell.server.models.health import LIVENESS
 from foretell.server.models.repository import ModelControl, Repository
+from foretell.server.services.model_health import LIVENESS
 
 Status = health_pb2.HealthCheckResponse
 

@@ -15,7 +15,7 @@ from foretell.protos.v1.translator_pb2 import (
     TranslateStreamRequest,
 )
 from foretell.protos.v1.translator_pb2_grpc import TranslatorStub
-from foretell.server.calls.errors import RequestError
+from foretell.server.errors import RequestError
 from foretell.server.options import ServerOptions
 from foretell.server.services.forecaster_codec import read_request
 

@@ -8,7 +8,7 @@ import pytest
 
 from foretell.data.errors import OptionError
 from foretell.server.background import serve_in_background
-from foretell.server.calls.errors import ListenError
+from foretell.server.errors import ListenError
 from foretell.server.listen import check_address
 from foretell.server.models.repository import Repository
 from foretell.server.models.served import Model

@@ -21,12 +21,12 @@ from foretell.protos.inference.inference_pb2_grpc import GRPCInferenceServiceStu
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
 from foretell.protos.v1.models_pb2 import ListModelsRequest
 from foretell.protos.v1.models_pb2_grpc import ModelsStub
-from foretell.server.access.security import SecurityOptions
 from foretell.server.access.tokens import add_token
 from foretell.server.background import serve_in_background
+from foretell.server.calls.telemetry import Telemetry, _code_of
 from foretell.server.models.repository import ModelControl, Repository
 from foretell.server.options import ServerOptions
-from foretell.server.telemetry.around_calls import Telemetry, _code_of
+from foretell.server.security import SecurityOptions
 from foretell.server.telemetry.call_lines import _printable
 from foretell.server.telemetry.call_notes import CallNotes, begin_notes
 from foretell.server.telemetry.call_statistics import Method

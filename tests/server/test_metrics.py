@@ -15,7 +15,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
-from foretell.server.telemetry.metrics import Metrics
+from foretell.server.http.metrics import Metrics
 from foretell.server.telemetry.observing import Observer
 from foretell.server.telemetry.peers import Peers
 

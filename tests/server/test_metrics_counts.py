@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretell.server.models.states import ModelState
+from foretell.server.http.model_states import ModelState
+from foretell.server.http.recent import STEP_S, WINDOW_S, Recent
 from foretell.server.telemetry.durations import split
 from foretell.server.telemetry.histograms import SECONDS, Recorder
 from foretell.server.telemetry.observing import Observer
-from foretell.server.telemetry.recent import STEP_S, WINDOW_S, Recent
 
 seconds = st.floats(1e-4, 100, allow_nan=False)
 

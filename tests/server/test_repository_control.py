@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from foretell.data.errors import BundleError, DeviceError, ModelNotFoundError, OptionError
-from foretell.server.calls.errors import (
+from foretell.server.errors import (
     ModelControlError,
     ModelLoadError,
     ModelNotReadyError,

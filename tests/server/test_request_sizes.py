@@ -14,13 +14,13 @@ from foretell.protos.v1.models_pb2 import ListModelsRequest
 from foretell.protos.v1.models_pb2_grpc import ModelsStub
 from foretell.protos.v1.translator_pb2_grpc import TranslatorStub
 from foretell.runtime.queues.work import QueueFullError
-from foretell.server.access.security import SecurityOptions, takes_compressed
 from foretell.server.background import serve_in_background
 from foretell.server.calls.receiving import _until_over
 from foretell.server.calls.request_sizes import RequestSizes
 from foretell.server.models.repository import Repository
 from foretell.server.models.served import Model
 from foretell.server.options import MIB, ServerOptions
+from foretell.server.security import SecurityOptions, takes_compressed
 
 ClosedWindow = runpy.run_path(str(Path(__file__).with_name("closed_window.py")))["ClosedWindow"]
 STREAM = "/foretell.v1.Translator/TranslateStream"

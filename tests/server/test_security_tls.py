@@ -14,13 +14,13 @@ from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
 from foretell.protos.v1.models_pb2 import ListModelsRequest
 from foretell.protos.v1.models_pb2_grpc import ModelsStub
 from foretell.server.access.certificates import read_certificates
-from foretell.server.access.security import SecurityOptions, open_doors
 from foretell.server.background import serve_in_background
-from foretell.server.calls.errors import CertificateError, ListenError
+from foretell.server.errors import CertificateError, ListenError
 from foretell.server.listen import check_address
 from foretell.server.models.repository import Repository
 from foretell.server.models.served import Model
 from foretell.server.options import ServerOptions
+from foretell.server.security import SecurityOptions, open_doors
 
 # Without a pool of its own a channel takes over the connection of one before it.
 OWN = [("grpc.use_local_subchannel_pool", 1)]

@@ -12,7 +12,7 @@ import pytest
 from foretell.data.errors import OptionError
 from foretell.server.access.authorisation import Authorisation
 from foretell.server.access.tokens import CLOCK_DRIFT_S, GROUPS, TokenFile, add_token, read_tokens
-from foretell.server.calls.errors import TokenFileError, UnauthenticatedError
+from foretell.server.errors import TokenFileError, UnauthenticatedError
 
 TOKEN = "k3yX-of_the.house~42"
 ALL = ",".join(GROUPS)

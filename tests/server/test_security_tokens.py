@@ -17,11 +17,11 @@ from foretell.protos.v1.models_pb2 import DescribeModelRequest, ListModelsReques
 from foretell.protos.v1.translator_pb2 import TranslateRequest, TranslateStreamRequest
 from foretell.protos.v1.translator_pb2_grpc import TranslatorStub
 from foretell.server.access.authorisation import groups_of
-from foretell.server.access.security import SecurityOptions
 from foretell.server.access.tokens import GROUPS
 from foretell.server.application import SERVICES
-from foretell.server.calls.errors import TokenFileError
+from foretell.server.errors import TokenFileError
 from foretell.server.options import ServerOptions
+from foretell.server.security import SecurityOptions
 
 TOKEN = "k3yX-of_the.house~42"
 EXPIRED = "0ld-and-gone-since-a-year"

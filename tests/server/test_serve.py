@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
-from foretell.server.models.health import LIVENESS
+from foretell.server.services.model_health import LIVENESS
 
 PROCESSES = runpy.run_path(str(Path(__file__).with_name("server_process.py")))
 ServerProcess = PROCESSES["ServerProcess"]

@@ -15,8 +15,8 @@ from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
 from foretell.protos.v1.models_pb2 import DescribeModelRequest, ListModelsRequest
 from foretell.protos.v1.models_pb2_grpc import ModelsStub
 from foretell.server.application import SERVICES
-from foretell.server.models.health import LIVENESS
 from foretell.server.options import ServerOptions
+from foretell.server.services.model_health import LIVENESS
 
 DAY_NS = 86_400_000_000_000
 

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
-from foretell.server.calls.errors import ListenError
+from foretell.server.errors import ListenError
+from foretell.server.http.model_states import ModelState
 from foretell.server.http.port import HttpPort, Page
+from foretell.server.http.recent import ModelActivity
 from foretell.server.http.status_page import ServerStatus, write_fragment, write_page
 from foretell.server.http.status_port import check_metrics, metrics_address
 from foretell.server.models.repository import Failure
-from foretell.server.models.states import ModelState
-from foretell.server.telemetry.recent import ModelActivity
 
 ServerProcess = runpy.run_path(str(Path(__file__).with_name("server_process.py")))["ServerProcess"]
 

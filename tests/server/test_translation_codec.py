@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from foretell.data.bundles.bundle import TranslatorSpec
 from foretell.data.text.translation import Hypothesis, TranslateOptions, Translation
 from foretell.protos.v1 import translator_pb2 as wire
-from foretell.server.calls.errors import RequestError
+from foretell.server.errors import RequestError
 from foretell.server.options import ServerOptions
 from foretell.server.services.translator_codec import (
     Task,

@@ -13,7 +13,7 @@ from foretell.protos.v1.forecaster_pb2_grpc import ForecasterStub
 from foretell.protos.v1.models_pb2 import ListModelsRequest, UnloadModelRequest
 from foretell.protos.v1.models_pb2_grpc import ModelsStub
 from foretell.server.calls.call import Call
-from foretell.server.calls.errors import told_status
+from foretell.server.errors import told_status
 from foretell.server.telemetry.call_notes import CallNotes, begin_notes
 from foretell.server.telemetry.logs import log_to_stderr
 

@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 from foretell.protos.arrays import pack_doubles, pack_integers
 from foretell.protos.v1 import forecaster_pb2 as wire
 from foretell.protos.v1.arrays_pb2 import StampKind
-from foretell.server.calls.errors import RequestError
+from foretell.server.errors import RequestError
 from foretell.server.options import ServerOptions
 from foretell.server.services.forecaster_codec import answer_bytes, read_request
 

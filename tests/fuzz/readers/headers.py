@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 from foretell.protos.inference import inference_pb2 as wire
 from foretell.server.access.authorisation import bearer_token
 from foretell.server.access.tokens import TokenFile, add_token, read_tokens
-from foretell.server.calls.errors import (
+from foretell.server.errors import (
     ForbiddenError,
     RequestError,
     TokenFileError,

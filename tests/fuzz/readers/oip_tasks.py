@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 
 from foretell.data.bundles.bundle import GraphSpec, TensorSpec
 from foretell.protos.inference import inference_pb2 as wire
-from foretell.server.calls.errors import MessageSizeError, RequestError
+from foretell.server.errors import MessageSizeError, RequestError
 from foretell.server.inference.forecasts import ForecastInference
 from foretell.server.inference.graphs import GraphInference
 from foretell.server.inference.parameters import read_parameters

@@ -6,7 +6,7 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from foretell.protos.inference import inference_pb2 as wire
-from foretell.server.calls.errors import RequestError
+from foretell.server.errors import RequestError
 from foretell.server.inference.signature import Limit, Signature, Tensor
 from foretell.server.inference.tensors import read_inputs, read_outputs, texts_of
 

@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError
 
 from foretell.protos.inference import inference_pb2
 from foretell.protos.v1 import translator_pb2 as wire
-from foretell.server.calls.errors import MessageSizeError, RequestError
+from foretell.server.errors import MessageSizeError, RequestError
 from foretell.server.inference.parameters import read_parameters
 from foretell.server.inference.translations import TranslationInference
 from foretell.server.models.served import Model

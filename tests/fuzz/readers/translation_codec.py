@@ -5,7 +5,7 @@ from contextlib import suppress
 from google.protobuf.message import DecodeError
 
 from foretell.protos.v1 import translator_pb2 as wire
-from foretell.server.calls.errors import RequestError
+from foretell.server.errors import RequestError
 from foretell.server.options import ServerOptions
 from foretell.server.services.translator_codec import read_pairs, read_sentence, read_sentences
 

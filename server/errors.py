@@ -21,7 +21,7 @@ from foretell.data.errors import (
 )
 from foretell.protos.trailers import write_error_kind
 from foretell.runtime.queues.work import DeadlineError, QueueFullError
-from foretell.server.calls.details import status_details
+from foretell.server.details import status_details
 from foretell.server.telemetry.call_notes import current_notes
 from foretell.server.telemetry.request_id import current_request_id
 

@@ -18,7 +18,7 @@ from prometheus_client.core import (
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
-from foretell.server.models.states import ModelState, ReadStates
+from foretell.server.http.model_states import ModelState, ReadStates
 from foretell.server.telemetry.call_statistics import MethodStatistics
 from foretell.server.telemetry.histograms import Histogram
 from foretell.server.telemetry.observing import Observer

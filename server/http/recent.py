@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from foretell.server.models.states import ModelState, ReadStates
+from foretell.server.http.model_states import ModelState, ReadStates
 from foretell.server.telemetry.observing import Observer
 from foretell.server.telemetry.statistics import OTHER, ModelStatistics
 
