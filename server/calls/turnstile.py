@@ -9,8 +9,8 @@ class Turnstile:
 
     An iteration of the loop runs all that is ready by its start. Were every call to work whenever
     it can, what needs several iterations, such as an answer about health, would wait several times
-    for all calls. Through the gate goes one an iteration, first come, first served; where nobody
-    else comes, nobody waits.
+    for all calls. Through the gate goes one every other iteration, first come, first served; where
+    nobody else comes, nobody waits.
     """
 
     def __init__(self) -> None:
@@ -34,15 +34,22 @@ class Turnstile:
             await turn
         else:
             self._is_taken = True
-            loop.call_soon(self._let_next)
+            loop.call_soon(self._leave)
         self._inside = caller
 
-    def _let_next(self) -> None:
+    def _leave(self) -> None:
+        """Let an iteration go by in which nobody works, if somebody waits."""
         self._inside = None
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._let_next)
+        else:
+            self._is_taken = False
+
+    def _let_next(self) -> None:
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():  # or its call has been cancelled
-                turn.set_result(None)  # its call goes on in the next iteration, and this after it
-                asyncio.get_running_loop().call_soon(self._let_next)
+                turn.set_result(None)  # its call goes on in the next iteration
+                asyncio.get_running_loop().call_soon(self._leave)  # in the same one, after it
                 return
         self._is_taken = False

@@ -189,7 +189,7 @@ def kill_and_resume(
     for _ in range(KILLS):
         begun = time.perf_counter()
         process = job.start(data, output, "--resume")
-        moment = rng.uniform(0.05, 0.95) * wall_s
+        moment = rng.uniform(0.05, 0.95) * wall_s / KILLS  # so that none comes too late
         try:
             process.wait(moment)
         except subprocess.TimeoutExpired:

@@ -28,7 +28,7 @@ from foretell.data.tables.reading import CsvFormat
 from foretell.jobs.summary import JobProgress
 from foretell.jobs.tables.batch import Listeners, run_job
 from foretell.jobs.tables.doors import local_door
-from foretell.jobs.tables.forecast_job import ForecastJob
+from foretell.jobs.tables.forecast_job import CHUNK_ROWS, ForecastJob
 
 RESULT = Path(__file__).with_suffix(".json")
 
@@ -50,6 +50,8 @@ def run_one(data: str, model: str, output: str, options: str) -> None:
 
     def progress(done: JobProgress) -> None:
         nonlocal has_killed
+        if done.reading is not None:
+            return
         seen.append((time.perf_counter(), done.done))
         assert done.total is not None
         if chosen["kill"] and not has_killed and done.done > done.total / 3:
@@ -141,7 +143,7 @@ def main() -> None:
     parser.add_argument("--series", type=int, default=100_000)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--horizon", type=int, default=28)
-    parser.add_argument("--chunk-rows", type=int, default=None)
+    parser.add_argument("--chunk-rows", type=int, default=CHUNK_ROWS)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--write", action="store_true", help=f"write {RESULT.name}")
