@@ -146,7 +146,7 @@ def main() -> None:
     parser.add_argument("--chunk-rows", type=int, default=CHUNK_ROWS)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--write", action="store_true", help=f"write {RESULT.name}")
+    parser.add_argument("--write", metavar="NAME", help=f"of the model, for {RESULT.name}")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
@@ -161,7 +161,9 @@ def main() -> None:
             name: getattr(arguments, name)
             for name in ("form", "series", "steps", "horizon", "workers", "rounds")
         }
-        RESULT.write_text(json.dumps({**sizes, **found}, indent=1) + "\n")
+        known = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+        known[arguments.write] = {**sizes, **found}
+        RESULT.write_text(json.dumps(known, indent=1) + "\n")
     sys.exit(0 if found["same_bytes"] else 1)
 
 
