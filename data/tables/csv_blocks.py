@@ -68,14 +68,7 @@ def read_span(
 ) -> pa.Table | None:
     """Read rows that `read_blocks` has found before; None where they are so many no more."""
     try:
-        table = parse_rows(
-            pa.BufferReader(content),
-            layout.separator,
-            layout.names,
-            has_header=False,
-            only=only,
-            block_size=len(content) + 1,
-        )
+        table = _rows_of(content, layout, only)
     except pa.ArrowInvalid:
         return None
     return table.select(list(only)) if table.num_rows == num_rows else None
@@ -157,14 +150,7 @@ def _parse(
     # Text that is none is refused in any column.
     wanted = list(only) if block.isascii() else list(layout.names)
     try:
-        table = parse_rows(
-            pa.BufferReader(block),
-            layout.separator,
-            layout.names,
-            has_header=False,
-            only=wanted,
-            block_size=len(block) + 1,
-        )
+        table = _rows_of(block, layout, wanted)
     except pa.ArrowInvalid as error:
         if "columns, got" in str(error) or "straddling" in str(error):
             return None
@@ -175,6 +161,17 @@ def _parse(
     if has_quotes and b'"' in last and not _is_one_line(last, layout):
         return None
     return table.select(list(only))
+
+
+def _rows_of(content: bytes, layout: CsvLayout, only: Sequence[str]) -> pa.Table:
+    return parse_rows(
+        pa.BufferReader(content),
+        layout.separator,
+        layout.names,
+        has_header=False,
+        only=only,
+        block_size=len(content) + 1,
+    )
 
 
 def _is_one_line(line: bytes, layout: CsvLayout) -> bool:
