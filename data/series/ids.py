@@ -31,7 +31,8 @@ def read_ids(column: pd.Series) -> tuple[Int64[np.ndarray, " N"], pd.Index]:
     ids = pd.Index(ids)
     if isinstance(ids, pd.CategoricalIndex):
         ids = ids.remove_unused_categories()
-    blank = np.array([isinstance(name, str) and not name.strip() for name in ids] + [True])
+    names = ids.tolist()
+    blank = np.array([isinstance(name, str) and not name.strip() for name in names] + [True])
     missing = np.flatnonzero(blank[codes])  # a missing value has the code -1
     if missing.size:
         rows = [row_of(column, row) for row in missing[:MOST_NAMED].tolist()]

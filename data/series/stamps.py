@@ -81,6 +81,8 @@ def read_stamps(
 
 def _plain(column: pd.Series) -> pd.Series:
     """Unwrap categories, Arrow types and periods, and objects of one kind."""
+    if _has_texts(column):
+        return column
     column = without_signals(without_categories(column))
     dtype = column.dtype
     if isinstance(dtype, pd.ArrowDtype):
@@ -93,6 +95,14 @@ def _plain(column: pd.Series) -> pd.Series:
     if dtype.kind == "O" and not isinstance(dtype, pd.StringDtype):
         return _plain_objects(column)
     return column
+
+
+def _has_texts(column: pd.Series) -> bool:
+    """Whether a column's categories are texts: they are read as they are, each once."""
+    dtype = column.dtype
+    if not isinstance(dtype, pd.CategoricalDtype):
+        return False
+    return pd.api.types.infer_dtype(dtype.categories, skipna=True) == "string"
 
 
 def _plain_objects(column: pd.Series) -> pd.Series:

@@ -85,6 +85,14 @@ class Source(Protocol):
         """Make a table without rows, of the columns that are wanted."""
         ...
 
+    def check(self) -> None:
+        """Make sure that the files hold what they held.
+
+        Raises:
+            TableError: A file has changed, or is gone.
+        """
+        ...
+
     def read(self, span: Span) -> pa.Table:
         """Read the rows of a span, once all blocks have been gone through.
 

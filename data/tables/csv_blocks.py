@@ -135,11 +135,13 @@ def _row_starts(block: bytes) -> Int64[np.ndarray, " N"]:
     ends = np.flatnonzero(is_end)
     if not len(ends) or ends[-1] != len(block) - 1:
         ends = np.append(ends, len(block))
-    starts = np.concatenate([[0], ends[:-1] + 1])
+    starts = np.empty(len(ends), dtype=np.int64)
+    starts[0] = 0
+    np.add(ends[:-1], 1, out=starts[1:])
     is_empty = starts >= ends
     if b"\r" in block:
         is_empty |= (ends - starts == 1) & (characters[np.minimum(starts, len(block) - 1)] == _CR)
-    return starts[~is_empty].astype(np.int64)
+    return starts[~is_empty] if is_empty.any() else starts
 
 
 def _parse(

@@ -51,15 +51,25 @@ class NumberFacts:
         return not self.is_plain and self.has_wrong and self.has_number
 
 
-def look_at_numbers(texts: pa.ChunkedArray, decimal: str) -> NumberFacts:
+def look_at_numbers(
+    texts: pa.ChunkedArray, decimal: str
+) -> tuple[NumberFacts, pa.ChunkedArray | None]:
     """Tell what a column of text holds.
 
     Args:
         texts: Text without nulls.
         decimal: The sign of decimals, "." or ",".
+
+    Returns:
+        What it holds, and the numbers themselves where there is nothing else.
     """
-    if _read_at_once(texts, decimal) is not None:
-        return NumberFacts(True, len(texts) > 0, False)
+    floats = _read_at_once(texts, decimal)
+    if floats is not None:
+        return NumberFacts(True, len(texts) > 0, False), floats
+    return _look_closely(texts, decimal), None
+
+
+def _look_closely(texts: pa.ChunkedArray, decimal: str) -> NumberFacts:
     plain = _without_blanks(texts)
     floats = _read_fast(plain, decimal)
     if floats is not None:  # it takes spellings of NaN that are no numbers, if all else is some

@@ -77,13 +77,17 @@ class CsvSource:
         """Make a table without rows."""
         return pa.table({name: pa.array([], pa.string()) for name in self.only})
 
+    def check(self) -> None:
+        """Make sure that the file holds what it held; see `Source.check`."""
+        self._seen().check()
+
     def read(self, span: Span) -> pa.Table:
         """Read the rows of a span.
 
         Raises:
             TableError: The file has changed, or is gone.
         """
-        self._seen().check()
+        self.check()
         with self.path.open("rb") as file:
             file.seek(span.start)
             table = None
@@ -102,7 +106,7 @@ class CsvSource:
                     first_row=span.first_row,
                 )
                 table = pa.concat_tables([block.table for block in found])
-        self._seen().check()
+        self.check()
         return table
 
     def _seen(self) -> SeenFile:

@@ -1,6 +1,6 @@
 """One look at a whole table: what its columns hold, its series, and how any part of it is read."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,6 +19,7 @@ from foretell.data.tables.csv_files import CsvFormat, CsvLayout, comma_problem, 
 from foretell.data.tables.csv_numbers import NumberFacts, read_number_texts
 from foretell.data.tables.csv_source import CsvSource
 from foretell.data.tables.dates import DateReading
+from foretell.data.tables.kept_rows import KeptRows
 from foretell.data.tables.number_judge import NumberJudge
 from foretell.data.tables.parquet_files import plain_frame
 from foretell.data.tables.reading import no_rows
@@ -55,7 +56,7 @@ class TableForm:
         """Make a part of the table, marked as one.
 
         Args:
-            table: The rows as they stand in the file.
+            table: The rows as they stand in the file, or as `TableLook` keeps them.
             rows: Their numbers in the file.
         """
         if self.numbers is None:
@@ -64,7 +65,7 @@ class TableForm:
             frame = pd.DataFrame(
                 {
                     name: read_number_texts(table.column(name), self.decimal, self.numbers[name])
-                    if name in self.numbers
+                    if name in self.numbers and pa.types.is_string(table.field(name).type)
                     else table.column(name).to_pandas()
                     for name in self.columns
                 }
@@ -86,6 +87,7 @@ class TableLook:
         columns: Names of the columns.
         numeric: Those that must hold numbers, in the order in which problems are told.
         num_rows: Rows seen.
+        kept: Those of them that need not be read again.
     """
 
     source: Source
@@ -93,6 +95,7 @@ class TableLook:
     columns: Columns
     numeric: Sequence[str]
     num_rows: int = 0
+    kept: KeptRows = field(default_factory=KeptRows)
     _order: SeriesOrder = field(init=False)
     _stamps: StampJudge = field(init=False)
     _numbers: dict[str, NumberJudge] = field(init=False)
@@ -119,9 +122,10 @@ class TableLook:
             self.num_rows += block.table.num_rows
             self._order.look(block)
             if isinstance(self.source, CsvSource):
-                self._look_at_texts(block, self.source.layout)
+                typed = self._look_at_texts(block, self.source.layout)
             else:
-                self._look_at_types(block)
+                typed = self._look_at_types(block)
+            self._keep(block.table, typed)
         if self._comma is not None:
             raise TableError(self._comma)
         if not self.num_rows:
@@ -160,10 +164,14 @@ class TableLook:
         )
         return series, form
 
-    def _look_at_texts(self, block: Block, layout: CsvLayout) -> None:
+    def _look_at_texts(
+        self, block: Block, layout: CsvLayout
+    ) -> dict[str, pa.ChunkedArray | pa.Array | None]:
+        """Look at columns of text; return them typed, None where they can't be yet."""
+        typed: dict[str, pa.ChunkedArray | pa.Array | None] = {}
         for name, judge in self._numbers.items():
             texts = block.table.column(name)
-            judge.look_at_texts(texts, block.first_row, name, self.csv.decimal)
+            typed[name] = judge.look_at_texts(texts, block.first_row, name, self.csv.decimal)
             is_target = name == self.columns.y and self.csv.decimal == "."
             if is_target and self._comma is None and not judge.facts.is_plain:
                 words = texts.to_pandas()
@@ -173,9 +181,11 @@ class TableLook:
                     self._comma = comma_problem(name, word, row, self.source.name, layout)
         stamps = block.table.column(self.columns.ds).to_pandas().rename(self.columns.ds)
         stamps.index = _rows(block)
-        self._stamps.look(stamps)
+        typed[self.columns.ds] = self._stamps.look(stamps)
+        return typed
 
-    def _look_at_types(self, block: Block) -> None:
+    def _look_at_types(self, block: Block) -> dict[str, pa.Array]:
+        """Look at columns that have a type; return those that are shorter otherwise."""
         table = block.table.select([self.columns.ds, *self.numeric])
         for place, column in enumerate(table.columns):
             name = table.column_names[place]
@@ -190,9 +200,20 @@ class TableLook:
                 self._retyped |= {name} if values is column else set()
         frame = plain_frame(table)
         frame.index = _rows(block)
-        self._stamps.look(frame[self.columns.ds])
+        coded = self._stamps.look(frame[self.columns.ds])
         for name, judge in self._numbers.items():
             judge.look(frame[name])
+        return {} if coded is None else {self.columns.ds: coded}
+
+    def _keep(
+        self, table: pa.Table, typed: Mapping[str, pa.ChunkedArray | pa.Array | None]
+    ) -> None:
+        """Keep a block's rows, with these columns instead of their own."""
+        columns = {name: typed.get(name, table.column(name)) for name in table.column_names}
+        if any(column is None for column in columns.values()):
+            self.kept.end()
+        if not self.kept.is_full:
+            self.kept.add(pa.table(columns))
 
     def _dtype(self, name: str) -> object:
         """Tell a column's type in pandas, which hangs on whether there are blanks in it.

@@ -30,14 +30,16 @@ class NumberJudge:
 
     def look_at_texts(
         self, texts: pa.ChunkedArray, first_row: int, name: str, decimal: str
-    ) -> None:
-        """Look at one more part of a CSV file."""
+    ) -> pa.ChunkedArray | None:
+        """Look at one more part of a CSV file; return its numbers where there is nothing else."""
         self._is_text_file = True
-        self.facts |= look_at_numbers(texts, decimal)
+        facts, numbers = look_at_numbers(texts, decimal)
+        self.facts |= facts
         if not self.facts.has_number:
             column: pd.Series = texts.to_pandas()
             column.index = file_rows(range(first_row, first_row + len(column)))
             self.look(column.rename(name))
+        return numbers
 
     def look(self, column: pd.Series) -> None:
         """Look at one more part, whose index tells its rows in the file."""

@@ -176,6 +176,11 @@ class ParquetSource:
         """Make a table without rows."""
         return self.schema.empty_table().select(list(self.only))
 
+    def check(self) -> None:
+        """Make sure that the files hold what they held; see `Source.check`."""
+        for seen in self.seen:
+            seen.check()
+
     def read(self, span: Span) -> pa.Table:
         """Read the rows of a span.
 

@@ -1,15 +1,17 @@
 """The rows of one table that belong to the chunks of a plan: spans of its file, or sorted files."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from jaxtyping import Int64
 
 from foretell.data.tables.blocks import Source, Span
 from foretell.data.tables.chunk_files import ChunkFiles, sort_rows
+from foretell.data.tables.kept_rows import KeptRows
 from foretell.data.tables.look import TableForm
 from foretell.data.tables.parquet_source import ParquetSource
 from foretell.data.tables.series_order import Series, plain_ids
@@ -28,12 +30,16 @@ class TableParts:
         form: How a part is read.
         spans: The rows of each chunk, None for none; None where rows had to be sorted.
         files: The sorted rows; None where spans do.
+        are_grouped: The rows of each series stand together in every span.
+        kept: Rows that need not be read again.
     """
 
     source: Source
     form: TableForm
     spans: tuple[Span | None, ...] | None
     files: ChunkFiles | None
+    are_grouped: bool = False
+    kept: KeptRows = field(default_factory=KeptRows, compare=False)
 
     @property
     def name(self) -> str:
@@ -65,14 +71,22 @@ class TableParts:
             span = self.spans[number]
             if span is None:
                 return self.form.frame(self.source.empty(), range(0))
-            table = self.source.read(span)
+            table = self._read(span)
             rows = range(span.first_row, span.first_row + span.num_rows)
-        coded = plain_ids(table.column(self.id_column)).dictionary_encode()
-        series = coded.indices.to_numpy(zero_copy_only=False)
-        if (np.diff(series) < 0).any():
-            order = np.argsort(series, kind="stable")
-            table, rows = table.take(order), np.asarray(rows)[order]
+        if not self.are_grouped:
+            coded = plain_ids(table.column(self.id_column)).dictionary_encode()
+            series = coded.indices.to_numpy(zero_copy_only=False)
+            if (np.diff(series) < 0).any():
+                order = np.argsort(series, kind="stable")
+                table, rows = table.take(order), np.asarray(rows)[order]
         return self.form.frame(table, rows)
+
+    def _read(self, span: Span) -> pa.Table:
+        kept = self.kept.rows(span.first_row, span.num_rows)
+        if kept is None:
+            return self.source.read(span)
+        self.source.check()  # an input that goes away is told, wherever its rows are
+        return kept
 
 
 def parts_of(
@@ -87,6 +101,7 @@ def parts_of(
     role: str,
     tell: Callable[[str], None],
     heard: Heard = nobody,
+    kept: KeptRows,
 ) -> TableParts:
     """Find the rows of each chunk in a table's file; sort them into files where they stand apart.
 
@@ -101,6 +116,7 @@ def parts_of(
         role: How their names begin.
         tell: Is told what sorting costs.
         heard: Is told how far it is.
+        kept: Rows of the table that are in memory.
 
     Raises:
         TableError: The table has changed, or the folder can't hold the files.
@@ -110,7 +126,9 @@ def parts_of(
     if isinstance(source, ParquetSource) and source.most_group_rows > _MOST_DECODED * most_rows:
         too_large = source.most_group_rows
     if spans is not None and not too_large:
-        return TableParts(source, form, spans, None)
+        assert series.run_ids is not None, "there are spans"
+        are_grouped = len(series.run_ids) == len(series.counts)
+        return TableParts(source, form, spans, None, are_grouped, kept)
     reason = (
         f"has row groups of up to {too_large:,} rows, too large to be read in parts"
         if too_large

@@ -23,6 +23,7 @@ from foretell.data.series.options import Columns
 from foretell.data.series.rows import check_columns
 from foretell.data.tables.blocks import Source
 from foretell.data.tables.csv_files import CsvFormat
+from foretell.data.tables.kept_rows import MOST_BYTES, KeptRows
 from foretell.data.tables.look import TableForm, TableLook
 from foretell.data.tables.parts import TableParts, parts_of
 from foretell.data.tables.reading import errors_told, name_of
@@ -119,6 +120,7 @@ def plan_table(
     work: Path,
     most_rows: int = MOST_ROWS,
     most_series: int = MOST_ROWS,
+    most_kept_bytes: int = MOST_BYTES,
     tell: Callable[[str], None] | None = None,
     read: Callable[[TableRead], object] | None = None,
 ) -> TablePlan:
@@ -133,13 +135,15 @@ def plan_table(
             it is needed.
         most_rows: Rows of a chunk, unless one series has more.
         most_series: Series of a chunk, whose answers may be longer than they are.
+        most_kept_bytes: What rows may take, of each table, that stay in memory and so are read
+            once; those of other processes are read by these.
         tell: Is told of copies and sorting, and what they cost.
         read: Is told how far copying, reading and sorting are, in whatever thread.
 
     Raises:
         TableError: What `read_table` and `read_rows` raise for the whole table.
     """
-    most = (most_rows, most_series)
+    most = (most_rows, most_series, most_kept_bytes)
     told = (tell or (lambda _: None), read or (lambda _: None))
     planner = _Planner(csv, columns, Path(work).absolute(), *most, *told)
     return planner.plan(data, future)
@@ -152,6 +156,7 @@ class _Planner:
     work: Path
     most_rows: int
     most_series: int
+    most_kept_bytes: int
     tell: Callable[[str], None]
     read: Callable[[TableRead], object]
 
@@ -216,7 +221,8 @@ class _Planner:
             )
         # A column that is missing is told before hours of reading.
         check_columns(pd.DataFrame(columns=list(source.names), index=[0]), wanted)
-        return TableLook(source, self.csv, self.columns, numeric)
+        kept = KeptRows(self.most_kept_bytes)
+        return TableLook(source, self.csv, self.columns, numeric, kept=kept)
 
     def _parts(
         self,
@@ -239,6 +245,7 @@ class _Planner:
                 role=role,
                 tell=self.tell,
                 heard=self._heard(look.source, "sorted"),
+                kept=look.kept,
             )
 
     def _heard(self, source: Source, doing: str) -> Heard:

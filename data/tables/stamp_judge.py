@@ -35,18 +35,23 @@ class StampJudge:
         self._time_zone = time_zone
         self._witnesses = Witnesses()
 
-    def look(self, column: pd.Series) -> None:
-        """Look at one more part, whose index tells its rows in the file."""
+    def look(self, column: pd.Series) -> pa.DictionaryArray | None:
+        """Look at one more part, whose index tells its rows in the file.
+
+        Returns:
+            The same as numbers of distinct texts, where it is text.
+        """
         self._witnesses.begin(column)
         self._dates.look(column)
         if is_text(column):
-            self._look_at_text(column)
-        elif column.dtype.kind in "iuf":
+            return self._look_at_text(column)
+        if column.dtype.kind in "iuf":
             self._look_at_numbers(column)
         else:  # its type decides, and that of the objects in it
             blank = column.isna().to_numpy()
             self._keep_first("blank", column, blank)
             self._keep_first("filled", column, ~blank)
+        return None
 
     def settle_dates(self, dtype: object = None) -> DateReading | None:
         """Tell how dates are read that are not ISO; see `DateJudge.settle`.
@@ -73,7 +78,7 @@ class StampJudge:
             column = reading.read(column)
         return read_stamps(column, self._time_zone).kind
 
-    def _look_at_text(self, column: pd.Series) -> None:
+    def _look_at_text(self, column: pd.Series) -> pa.DictionaryArray:
         # Few texts are distinct in a long table: each is looked at once a part.
         coded = pa.array(column, pa.large_string(), from_pandas=True).dictionary_encode()
         codes = coded.indices.fill_null(-1).to_numpy().astype(np.int64)
@@ -84,6 +89,7 @@ class StampJudge:
             if mask.any():
                 self._witnesses.keep(shows, column, int(firsts[np.argmax(mask)]))
         self._look_at_steps(column, found.steps, firsts[found.step_places])
+        return coded
 
     def _look_at_numbers(self, column: pd.Series) -> None:
         blank = column.isna().to_numpy()

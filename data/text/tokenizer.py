@@ -22,6 +22,7 @@ _SPACE = "\u2581"  # how pieces spell the space before a word
 # A U+2581 of the text would be taken for a space, so it travels as a character that no normal text
 # holds, and its bytes are put in its place.
 _STAND_IN = "\x01"
+_ANY_SEED = 2**32 - 1
 _JOINERS = "\u200c\u200d"
 
 
@@ -109,7 +110,8 @@ class Tokenizer:
             dropout: Share of merges left out, [0, 1]; 0 spells as `encode` does.
             seed: Fixes the choice, 0 to 2**32 - 1.
         """
-        sentencepiece.set_random_generator_seed(seed)  # of this thread; every call sets it anew
+        # Of this thread; every call sets it anew. To sentencepiece the last one means any seed.
+        sentencepiece.set_random_generator_seed(seed % _ANY_SEED)
         return [
             self._unshield(
                 self._processor.encode(

@@ -8,6 +8,7 @@ from typing import Any
 from foretell.data.calendars.zones import check_zone
 from foretell.data.errors import ForetellError, OptionError
 from foretell.data.series.options import Columns, ForecastOptions
+from foretell.data.tables.kept_rows import MOST_BYTES
 from foretell.data.tables.plan import TablePlan, plan_table
 from foretell.data.tables.reading import CsvFormat
 from foretell.jobs.journals.journal import FINGERPRINT, refused_file
@@ -134,6 +135,7 @@ def plan_job(
         work=work,
         most_rows=job.chunk_rows,
         most_series=most_series(job.options),
+        most_kept_bytes=MOST_BYTES if door.pool is None else 0,
         tell=tell,
         read=ReadingMeter(progress).hear,
     )

@@ -14,6 +14,8 @@ from foretell.data.series.options import Columns, ForecastOptions
 from foretell.data.series.panel import Panel, Rows
 from foretell.data.series.regular import regularise
 from foretell.data.series.rows import read_future_rows, read_rows
+from foretell.data.series.values import without_categories
+from foretell.data.tables.kept_rows import MOST_BYTES
 from foretell.data.tables.plan import TablePlan, plan_table
 from foretell.data.tables.reading import CsvFormat, read_table
 
@@ -37,6 +39,11 @@ def wanted(frame: pd.DataFrame, columns: Columns) -> pd.DataFrame:
     return frame[[name for name in frame.columns if name in names]]
 
 
+def plain(frame: pd.DataFrame) -> pd.DataFrame:
+    """Write out the texts that rows kept in memory hold as categories."""
+    return frame.apply(without_categories)
+
+
 def by_whole(path: Path, csv: CsvFormat, columns: Columns, *, is_future: bool = False) -> Found:
     try:
         frame = wanted(read_table(path, csv=csv, columns=columns), columns)
@@ -49,10 +56,10 @@ def by_whole(path: Path, csv: CsvFormat, columns: Columns, *, is_future: bool = 
 
 
 def by_chunks(
-    path: Path, csv: CsvFormat, columns: Columns, work: Path, most_rows: int
+    path: Path, csv: CsvFormat, columns: Columns, work: Path, most: dict[str, int]
 ) -> tuple[Found, TablePlan | None]:
     try:
-        plan = plan_table(path, csv=csv, columns=columns, work=work, most_rows=most_rows)
+        plan = plan_table(path, csv=csv, columns=columns, work=work, **most)
     except TableError as error:
         return Found(error.problems), None
     chunks = [plan.read(ref.number) for ref in plan.chunks]
@@ -63,7 +70,8 @@ def by_chunks(
         for refusal in refusals(part, chunk.first_series)
     ]
     firsts = [chunk.first_series for chunk in chunks]
-    return Found((), pd.concat([chunk.table for chunk in chunks]), rows, refused, firsts), plan
+    frame = pd.concat([plain(chunk.table) for chunk in chunks])
+    return Found((), frame, rows, refused, firsts), plan
 
 
 def refusals(rows: Rows, first: int) -> Refused:
@@ -71,22 +79,33 @@ def refusals(rows: Rows, first: int) -> Refused:
 
 
 def assert_same(path: Path, csv: CsvFormat, columns: Columns, work: Path, most_rows: int) -> None:
-    """Assert that chunks give what the whole table gives: rows, types, refusals, errors."""
+    """Assert that chunks give what the whole table gives: rows, types, refusals, errors.
+
+    Whether none, some or all rows are kept in memory makes no difference.
+    """
     whole = by_whole(path, csv, columns)
-    parts, plan = by_chunks(path, csv, columns, work, most_rows)
+    for kept in (0, 200, MOST_BYTES):
+        most = {"most_rows": most_rows, "most_kept_bytes": kept}
+        assert_like_whole(whole, path, csv, columns, work, most)
+
+
+def assert_like_whole(
+    whole: Found, path: Path, csv: CsvFormat, columns: Columns, work: Path, most: dict[str, int]
+) -> None:
+    parts, plan = by_chunks(path, csv, columns, work, most)
     assert parts.problems == whole.problems
     if whole.problems:
         return
     assert plan is not None
     assert whole.frame is not None
-    pd.testing.assert_frame_equal(parts.frame, whole.frame)
+    pd.testing.assert_frame_equal(parts.frame, plain(whole.frame))
     assert (parts.refused or []) == whole.refused
     assert_same_rows(parts.rows or [], (whole.rows or [])[0], parts.firsts or [])
     assert plan.num_rows == len(whole.frame)
     assert plan.num_series == whole.frame[columns.unique_id].nunique()
     assert sum(ref.num_rows for ref in plan.chunks) == plan.num_rows
     sizes = [(ref.num_rows, ref.num_series) for ref in plan.chunks]
-    assert all(rows <= most_rows or series == 1 for rows, series in sizes)
+    assert all(rows <= most["most_rows"] or series == 1 for rows, series in sizes)
 
 
 def assert_same_rows(parts: list[Rows], whole: Rows, firsts: list[int]) -> None:

@@ -33,8 +33,9 @@ def plan(tmp_path):
     for name, part in (("a", table[:half]), ("b", table[half:])):
         file = folder / f"{name}.parquet"
         pq.write_table(pa.Table.from_pandas(part, preserve_index=False), file, row_group_size=GROUP)
+    work = tmp_path / "work"
     return plan_table(
-        folder, csv=CsvFormat(), columns=Columns(), work=tmp_path / "work", most_rows=40
+        folder, csv=CsvFormat(), columns=Columns(), work=work, most_rows=40, most_kept_bytes=0
     )
 
 

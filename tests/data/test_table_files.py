@@ -45,7 +45,7 @@ def table_of(plan: TablePlan) -> pd.DataFrame:
     chunks = [plan.read(ref.number) for ref in plan.chunks]
     assert [chunk.first_series for chunk in chunks] == [ref.first_series for ref in plan.chunks]
     assert [len(chunk.table) for chunk in chunks] == [ref.num_rows for ref in plan.chunks]
-    return pd.concat([chunk.table for chunk in chunks], ignore_index=True)
+    return pd.concat([oracle["plain"](chunk.table) for chunk in chunks], ignore_index=True)
 
 
 @pytest.mark.parametrize("is_sorted", [True, False])

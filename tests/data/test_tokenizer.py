@@ -274,6 +274,12 @@ class TestVaried:
         assert not {PAD, BOS, EOS, UNK} & {token for ids in varied for token in ids}
         assert merges.encode_varied(texts, share, seed) == varied
 
+    def test_the_last_seed_fixes_the_choice_too(self, merges) -> None:
+        """To sentencepiece 2**32 - 1 means a seed of its own choice."""
+        texts = [" ".join(SENTENCES)] * 3
+        found = [merges.encode_varied(texts, 0.5, 2**32 - 1) for _ in range(3)]
+        assert found[1:] == found[:1] * 2
+
     def test_nothing_left_out_is_the_usual_spelling(self, merges) -> None:
         texts = [*SENTENCES, *NAMES]
         assert merges.encode_varied(texts, 0.0, 3) == [merges.encode(text) for text in texts]
