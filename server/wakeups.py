@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 _MOST = 4096  # bytes taken at a time
+_LOOK, _TAKE = int(socket.MSG_PEEK | socket.MSG_DONTWAIT), int(socket.MSG_DONTWAIT)
 
 
 @contextmanager
@@ -28,9 +29,9 @@ def taken_together(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
             return add_reader(wakes, callback, *arguments)
 
         def take_and_call() -> None:
-            waiting = len(wakes.recv(_MOST, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+            waiting = len(wakes.recv(_MOST, _LOOK))
             if waiting > 1:  # the last one is gRPC's to read
-                wakes.recv(waiting - 1, socket.MSG_DONTWAIT)
+                wakes.recv(waiting - 1, _TAKE)
             callback(*arguments)
 
         return add_reader(wakes, take_and_call)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from contextvars import ContextVar
 from typing import Any
 
 import grpc
@@ -90,7 +91,8 @@ class Authorisation(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc h
                 handler_call_details.invocation_metadata or (),
             )
         except ForetellError as error:
-            return _refusing(error)
+            _refusal.set(error)
+            return _REFUSING
         return handler
 
     def _check(self, tokens: TokenFile, method: str, metadata: Iterable[tuple[str, Any]]) -> None:
@@ -127,13 +129,12 @@ def bearer_token(metadata: Iterable[tuple[str, Any]]) -> str:
     return token.strip()
 
 
-def _refusing(error: ForetellError) -> grpc.RpcMethodHandler:
-    """A handler that refuses; it takes a stream, whatever the method does, so as to receive none.
+async def _refuse(_requests: object, _context: grpc.aio.ServicerContext) -> None:
+    """Refuse the call that runs here; around it errors are turned into a status, as all are."""
+    raise _refusal.get()
 
-    Errors are turned into a status around it, as those of all calls.
-    """
 
-    async def refuse(_requests: object, _context: grpc.aio.ServicerContext) -> None:
-        raise error
-
-    return grpc.stream_stream_rpc_method_handler(refuse)
+# It takes a stream, whatever the method does, so as to receive none. It is one for all calls, for
+# those around it remember handlers.
+_REFUSING = grpc.stream_stream_rpc_method_handler(_refuse)
+_refusal: ContextVar[ForetellError] = ContextVar("refusal")

@@ -388,6 +388,8 @@ def _answered(task: Task[Found], found: Answers[Answer]) -> Answered[Answer]:
 
 async def _until(call: Call, found: Awaitable[Found]) -> Found:
     """Wait until the call's time is over; gRPC knows nothing of what a request itself allows."""
+    if call.deadline is None:
+        return await found
     try:
         async with asyncio.timeout_at(call.deadline):
             return await found

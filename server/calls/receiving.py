@@ -4,6 +4,7 @@ import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
+from functools import partial
 from typing import Any
 
 import grpc
@@ -38,6 +39,9 @@ class AroundCalls(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc has
     def __init__(self, around: Around, *, spare_libraries: bool = False) -> None:
         self.around = around
         self.spare_libraries = spare_libraries
+        self._wrapped = Wrapped(
+            lambda method, handler: around_handler(handler, partial(self.around, method))
+        )
 
     async def intercept_service(
         self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
@@ -47,7 +51,27 @@ class AroundCalls(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc has
         handler = await continuation(handler_call_details)
         if handler is None or (self.spare_libraries and method.startswith("/grpc.")):
             return handler
-        return around_handler(handler, lambda context: self.around(method, context))
+        return self._wrapped(method, handler)
+
+
+class Wrapped:
+    """Remembers what a method's handler was wrapped into; gRPC asks for handlers call by call.
+
+    Args:
+        wrap: Makes a handler from a method's name and handler; both are the same for all calls.
+    """
+
+    def __init__(self, wrap: Callable[[str, grpc.RpcMethodHandler], grpc.RpcMethodHandler]) -> None:
+        self._wrap = wrap
+        self._known: dict[tuple[str, int], tuple[grpc.RpcMethodHandler, object]] = {}
+
+    def __call__(self, method: str, handler: grpc.RpcMethodHandler) -> grpc.RpcMethodHandler:
+        """Wrap a handler, or take what it was wrapped into before."""
+        key = (method, id(handler))
+        known = self._known.get(key)
+        if known is None:  # with the handler itself: else another one could get its number
+            known = self._known[key] = self._wrap(method, handler), handler
+        return known[0]
 
 
 def around_handler(
@@ -84,16 +108,17 @@ class ReadingInside(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc h
     def __init__(self, max_fields: int, sizes: RequestSizes) -> None:
         self.max_fields = max_fields
         self.sizes = sizes
+        self._wrapped = Wrapped(self._reading)
 
     async def intercept_service(
         self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
     ) -> grpc.RpcMethodHandler:
         """Put the reading of requests into the handler of a call; called by gRPC."""
         handler = await continuation(handler_call_details)
-        if handler is None:
-            return handler
+        return handler and self._wrapped(handler_call_details.method, handler)
+
+    def _reading(self, method: str, handler: grpc.RpcMethodHandler) -> grpc.RpcMethodHandler:
         form, inner = _behaviour(handler)
-        method: str = handler_call_details.method
         parse = _reader(handler.request_deserializer, method, self.max_fields)
 
         def read(content: bytes) -> Any:

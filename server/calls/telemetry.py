@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import grpc
 
 from foretell.server.calls.call import LATE_S
-from foretell.server.calls.receiving import Continuation, around_handler
+from foretell.server.calls.receiving import Continuation, Wrapped, around_handler
 from foretell.server.telemetry.call_lines import log_call
 from foretell.server.telemetry.call_notes import CallNotes, begin_notes, current_token
 from foretell.server.telemetry.call_statistics import UNKNOWN_METHOD, Method
@@ -25,6 +25,7 @@ class Telemetry(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc has n
     def __init__(self, observer: Observer, tracing: Tracing) -> None:
         self._observer = observer
         self._tracing = tracing
+        self._wrapped = Wrapped(self._around)
 
     async def intercept_service(
         self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
@@ -36,6 +37,9 @@ class Telemetry(grpc.aio.ServerInterceptor):  # type: ignore[misc]  # grpc has n
             self._observer.on_call_started(UNKNOWN_METHOD)
             self._observer.on_call_done(UNKNOWN_METHOD, "UNIMPLEMENTED", 0.0)
             return None
+        return self._wrapped(path, handler)
+
+    def _around(self, path: str, handler: grpc.RpcMethodHandler) -> grpc.RpcMethodHandler:
         method = Method.of(
             path,
             request_streaming=handler.request_streaming,

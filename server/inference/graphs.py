@@ -8,6 +8,7 @@ Axes: B batch, K beams, V vocabulary.
 
 import math
 from collections.abc import Mapping
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from foretell.server.calls.call import Call
 from foretell.server.errors import RequestError
 from foretell.server.inference.parameters import Value
 from foretell.server.inference.signature import Limit, Signature, Tensor
-from foretell.server.models.served import Model
+from foretell.server.models.served import Model, Served
 from foretell.server.options import ServerOptions
 
 Arrays = Mapping[str, np.ndarray]
@@ -32,6 +33,33 @@ _SUFFIX = ".onnx"
 def graphs_of(manifest: Manifest) -> dict[str, GraphSpec]:
     """A model's graphs by the name that clients give them: that of the file, without its ending."""
     return {spec.file.removesuffix(_SUFFIX): spec for spec in manifest.graphs}
+
+
+# By model and graph; a call has no time to make it anew.
+_known: WeakKeyDictionary[Served, dict[str, Signature]] = WeakKeyDictionary()
+
+
+def _signature(model: Model, graph: str, spec: GraphSpec) -> Signature:
+    name = f"{model.name}:{graph}"
+    of_model = _known.setdefault(model.served, {})
+    if name not in of_model:
+        translator = model.served.manifest.translator
+        limits = {}
+        if translator is not None:
+            limits = {
+                "src_len": Limit(translator.max_source_length, "in this model"),
+                "beams": Limit(LARGEST_BEAM, "on this server"),
+                "past_beams": Limit(LARGEST_BEAM, "on this server"),
+            }
+        of_model[name] = Signature(
+            model=name,
+            inputs=tuple(map(Tensor.of, spec.inputs)),
+            outputs=tuple(map(Tensor.of, spec.outputs)),
+            limits=limits,
+            may_be_empty=frozenset({"past_len"}),  # nothing is past at the first step
+            facts={"opset": str(spec.opset), "file": spec.file},
+        )
+    return of_model[name]
 
 
 class GraphInference:
@@ -49,22 +77,8 @@ class GraphInference:
         manifest = model.served.manifest
         spec = graphs_of(manifest)[graph]
         self._forecaster, self._translator = manifest.forecaster, manifest.translator
-        limits = {}
-        if self._translator is not None:
-            reason = "in this model"
-            limits = {
-                "src_len": Limit(self._translator.max_source_length, reason),
-                "beams": Limit(LARGEST_BEAM, "on this server"),
-                "past_beams": Limit(LARGEST_BEAM, "on this server"),
-            }
-        self.signature = Signature(
-            model=f"{model.name}:{graph}",
-            inputs=tuple(map(Tensor.of, spec.inputs)),
-            outputs=tuple(map(Tensor.of, spec.outputs)),
-            limits=limits,
-            may_be_empty=frozenset({"past_len"}),  # nothing is past at the first step
-            facts={"opset": str(spec.opset), "file": spec.file},
-        )
+        self._outputs = spec.outputs
+        self.signature = _signature(model, graph, spec)
 
     def read(self, arrays: Mapping[str, np.ndarray], _own: Mapping[str, Value]) -> Arrays:
         """Check what is asked.
@@ -151,10 +165,9 @@ class GraphInference:
         if "num_candidates" in arrays:
             known["num_candidates"] = int(arrays["num_candidates"].max())
         known["present_len"] = sizes.get("past_len", 0) + sizes.get("beams", 0)
-        manifest = self.model.served.manifest
         size_bytes = sum(
             np.dtype(output.dtype).itemsize
             * math.prod(known[axis] if isinstance(axis, str) else axis for axis in output.shape)
-            for output in graphs_of(manifest)[self._graph].outputs
+            for output in self._outputs
         )
         check_answer_size(size_bytes, self._options, "fewer rows", has="may have")

@@ -337,4 +337,6 @@ def _objects(elements: list[bytes]) -> np.ndarray:
 
 
 def _twice(names: Sequence[str]) -> list[str]:
+    if len(set(names)) == len(names):
+        return []
     return [name for name, count in Counter(names).items() if count > 1]

@@ -34,6 +34,9 @@ def log_call(
         details: The text that the caller got.
     """
     is_told = code is not grpc.StatusCode.OK or notes.method in _CHANGES
+    level = logging.INFO if is_told else logging.DEBUG
+    if not _log.isEnabledFor(level):
+        return
     fields = {
         "method": notes.method,
         "model": notes.model,
@@ -43,7 +46,7 @@ def log_call(
         **{f"{name}_s": round(spent_s, 6) for name, spent_s in notes.spent_s.items()},
         **_caller(notes),
     }
-    _write(logging.INFO if is_told else logging.DEBUG, fields, details)
+    _write(level, fields, details)
 
 
 def log_stream_error(
@@ -80,8 +83,6 @@ def _caller(notes: CallNotes) -> dict[str, object]:
 
 
 def _write(level: int, fields: dict[str, object], details: str | bytes | None) -> None:
-    if not _log.isEnabledFor(level):
-        return
     fields = {name: value for name, value in fields.items() if value or name == "seconds"}
     words = " ".join(f"{name}={_word(value)}" for name, value in fields.items())
     told = _printable(details)[:_MOST_DETAILS]

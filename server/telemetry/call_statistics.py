@@ -85,12 +85,12 @@ class CallStatistics:
     def start(self, method: Method) -> None:
         """Count a call that came."""
         with self._lock:
-            self._tallies.setdefault(method, _Tally()).started += 1
+            self._tally(method).started += 1
 
     def finish(self, method: Method, code: str, seconds: float) -> None:
         """Count a call's end."""
         with self._lock:
-            tally = self._tallies.setdefault(method, _Tally())
+            tally = self._tally(method)
             tally.handled[code] += 1
             tally.seconds.add(seconds)
 
@@ -107,6 +107,12 @@ class CallStatistics:
                 )
                 for method, tally in sorted(self._tallies.items())
             ]
+
+    def _tally(self, method: Method) -> "_Tally":
+        tally = self._tallies.get(method)
+        if tally is None:
+            tally = self._tallies[method] = _Tally()
+        return tally
 
 
 def add_by_method(parts: Iterable[MethodStatistics]) -> list[MethodStatistics]:

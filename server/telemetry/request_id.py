@@ -1,7 +1,7 @@
 """The id under which the log tells about a call: made once a call, known everywhere below it."""
 
+import random
 import re
-import secrets
 from contextvars import ContextVar
 
 HEADER = "x-request-id"
@@ -17,11 +17,16 @@ def new_request_id(given: str = "") -> str:
     Args:
         given: The caller's own id, which is kept if it is 1 to 64 of A-Z a-z 0-9 _ . -
     """
-    request_id = given if _GIVEN.fullmatch(given) else secrets.token_hex(8)
+    request_id = given if given and _GIVEN.fullmatch(given) else _new()
     _current.set(request_id)
     return request_id
 
 
 def current_request_id() -> str:
     """The id of the call that runs here; outside of calls a new one, which nothing else knows."""
-    return _current.get() or secrets.token_hex(8)
+    return _current.get() or _new()
+
+
+def _new() -> str:
+    # It has to be another one each time, and no secret; Python seeds anew after a fork.
+    return f"{random.getrandbits(64):016x}"
