@@ -112,9 +112,11 @@ class Answering:
             call: Which waits for it.
             size_bytes: About how much it goes through.
         """
-        most_bytes = _TINY_BYTES if self._num_admitted > 1 else _SMALL_BYTES
+        is_alone = self._num_admitted <= 1
+        most_bytes = _SMALL_BYTES if is_alone else _TINY_BYTES
         if size_bytes <= most_bytes and call.num_items <= _TINY_ITEMS:
-            await self._turnstile.pass_through(call)
+            if not is_alone:
+                await self._turnstile.pass_through(call)
             return work()
         is_large = max(size_bytes, call.size_bytes) > LARGE_BYTES
         return await _until(call, self._readers.run(work, call.caller, is_large=is_large))

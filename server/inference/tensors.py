@@ -170,6 +170,10 @@ def _set_problems(request: wire.ModelInferRequest, signature: Signature) -> list
         return [f"got {len(request.inputs):,} inputs for model {model!r}; send each once."]
     given = [one.name for one in request.inputs]
     known = [tensor.name for tensor in signature.inputs]
+    num_raw = len(request.raw_input_contents)
+    has_more = any(one.parameters or one.HasField("contents") for one in request.inputs)
+    if given == known and num_raw == len(given) and not has_more:  # as most are
+        return []
     missing = [name for name in known if name not in given]
     problems = [
         f"unexpected inference input {quoted(name)} for model {model!r}; it takes "
@@ -187,7 +191,6 @@ def _set_problems(request: wire.ModelInferRequest, signature: Signature) -> list
             f"{counts if len(given) != len(known) else ''}missing required input(s) {missing}; "
             f"send all of {', '.join(known)}."
         )
-    num_raw = len(request.raw_input_contents)
     if num_raw and num_raw != len(given):
         problems.append(
             f"unable to find data for input tensors for model {model!r}: raw_input_contents has "

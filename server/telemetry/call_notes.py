@@ -39,8 +39,8 @@ class CallNotes:
         token: Name of the token that he showed; empty where none was asked for.
         model: Which it asks, once that is known: a served one's name, never the caller's text.
         version: Of the model.
-        phases: What its time went into, as far as that was noted; of a stream of many requests
-            the first ones.
+        phases: What its time went into, where a span is made of the call; of a stream of many
+            requests the first ones.
         spent_s: The same added up by name, of all.
         span: What `Tracing.begin_call` made of it.
     """
@@ -96,5 +96,5 @@ def note_phase(
     notes = _current.get()
     if notes is not None:
         notes.spent_s[name] = notes.spent_s.get(name, 0.0) + ended_s - begun_s
-        if len(notes.phases) < _MOST_PHASES:
+        if notes.span is not None and len(notes.phases) < _MOST_PHASES:
             notes.phases.append(Phase(name, begun_s, ended_s, facts, batches))
