@@ -30,9 +30,11 @@ def taken_together(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
 
         def take_and_call() -> None:
             waiting = len(wakes.recv(_MOST, _LOOK))
-            if waiting > 1:  # the last one is gRPC's to read
+            callback(*arguments)  # reads one byte, and hears of all that has happened
+            # Not before: gRPC stops at what has happened to a loop that is closed (a client's of
+            # the same process), and the rest would wait for somebody else's byte.
+            if waiting > 1:
                 wakes.recv(waiting - 1, _TAKE)
-            callback(*arguments)
 
         return add_reader(wakes, take_and_call)
 

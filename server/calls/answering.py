@@ -11,7 +11,6 @@ import time
 import weakref
 from collections.abc import (
     AsyncIterator,
-    Awaitable,
     Callable,
     Iterable,
     Iterator,
@@ -43,7 +42,7 @@ from foretell.runtime.queues.work import (
     Row,
 )
 from foretell.runtime.search.stopping import StoppedError
-from foretell.server.calls.awaiting import result_of
+from foretell.server.calls.awaiting import in_time, result_of
 from foretell.server.calls.call import Call, Caller
 from foretell.server.calls.readers import LARGE_BYTES, Readers
 from foretell.server.calls.task import Task
@@ -119,7 +118,7 @@ class Answering:
                 await self._turnstile.pass_through(call)
             return work()
         is_large = max(size_bytes, call.size_bytes) > LARGE_BYTES
-        return await _until(call, self._readers.run(work, call.caller, is_large=is_large))
+        return await in_time(call.deadline, self._readers.run(work, call.caller, is_large=is_large))
 
     @contextmanager
     def admitted(self, model: Model, call: Call) -> Iterator[Request]:
@@ -229,7 +228,7 @@ class Answering:
                 lambda _: loop.call_soon_threadsafe(found.put_nowait, None)
             )
             request.begin([Row(search, None, None)])
-            while (event := await _until(call, found.get())) is not None:
+            while (event := await in_time(call.deadline, found.get())) is not None:
                 if isinstance(event, Translation):
                     self._tell_tokens(model, [event])
                 yield event
@@ -274,7 +273,7 @@ class Answering:
 
         with self.admitted(model, call) as request:
             request.begin([Row(run, None, None)])
-            await _until(call, result_of(request.done))
+            await in_time(call.deadline, result_of(request.done))
             return found
 
     def close(self, timeout_s: float) -> bool:
@@ -299,7 +298,7 @@ class Answering:
                 partial(plan, on_step=go_on), call, size_bytes=call.size_bytes
             )
             request.begin(planned.rows)
-            await _until(call, result_of(request.done))
+            await in_time(call.deadline, result_of(request.done))
             return await self.compute(planned.answer, call, size_bytes=planned.answer_bytes)
 
     def _admit(self, model: Model, call: Call) -> Request:
@@ -386,16 +385,3 @@ def _answered(task: Task[Found], found: Answers[Answer]) -> Answered[Answer]:
         },
         dict(sorted(reasons.items())),
     )
-
-
-async def _until(call: Call, found: Awaitable[Found]) -> Found:
-    """Wait until the call's time is over; gRPC knows nothing of what a request itself allows."""
-    if call.deadline is None:
-        return await found
-    try:
-        async with asyncio.timeout_at(call.deadline):
-            return await found
-    except TimeoutError as error:
-        if isinstance(error, DeadlineError):
-            raise
-        raise DeadlineError("Request timeout expired: its answer wasn't there in time.") from error

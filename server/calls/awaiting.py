@@ -1,9 +1,12 @@
 """Waits on the event loop for what a thread does, and leaves nothing behind that holds itself."""
 
 import asyncio
+from collections.abc import Awaitable
 from concurrent.futures import Future
 from functools import partial
 from typing import TypeVar
+
+from foretell.runtime.queues.work import DeadlineError
 
 Found = TypeVar("Found")
 
@@ -26,6 +29,27 @@ async def result_of(done: Future[Found]) -> Found:
     if done.cancelled():
         raise asyncio.CancelledError
     return done.result()
+
+
+async def in_time(deadline: float | None, found: Awaitable[Found]) -> Found:
+    """Wait until a call's time is over; gRPC knows nothing of what a request itself allows.
+
+    Args:
+        deadline: On the clock of `time.monotonic`; None where there is none.
+        found: What is waited for.
+
+    Raises:
+        DeadlineError: It wasn't there in time.
+    """
+    if deadline is None:
+        return await found
+    try:
+        async with asyncio.timeout_at(deadline):
+            return await found
+    except TimeoutError as error:
+        if isinstance(error, DeadlineError):
+            raise
+        raise DeadlineError("Request timeout expired: its answer wasn't there in time.") from error
 
 
 def _wake(loop: asyncio.AbstractEventLoop, waiting: asyncio.Future[None], _: object) -> None:

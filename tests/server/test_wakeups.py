@@ -17,7 +17,7 @@ def waiting(wakes):
         return 0
 
 
-def test_all_bytes_but_one_are_taken_before_grpc_reads_its_own():
+def test_all_bytes_are_taken_with_the_one_that_grpc_reads():
     ours, theirs = socket.socketpair()
     left = []
 
@@ -25,7 +25,7 @@ def test_all_bytes_but_one_are_taken_before_grpc_reads_its_own():
         loop = asyncio.get_running_loop()
         plain = loop.add_reader
         with taken_together(loop):
-            loop.add_reader(ours, lambda number: left.append((number, ours.recv(4096))), 7)
+            loop.add_reader(ours, lambda number: left.append((number, ours.recv(1))), 7)
         assert loop.add_reader == plain
         for written in (1, 5, 200):
             for _ in range(written):
@@ -38,6 +38,37 @@ def test_all_bytes_but_one_are_taken_before_grpc_reads_its_own():
     with ours, theirs:
         asyncio.run(run())
     assert left == [(7, b"1")] * 3
+
+
+def test_where_grpc_stops_halfway_it_is_called_again():
+    """It does at a closed loop's event: a client in the same process that ended its `asyncio.run`.
+
+    What else has happened would be told no sooner than something new happens.
+    """
+    ours, theirs = socket.socketpair()
+    happened, told = [], []
+
+    def tell():
+        ours.recv(1)
+        while happened:
+            if (one := happened.pop(0)) == "closed":
+                raise RuntimeError("Event loop is closed")
+            told.append(one)
+
+    async def run():
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda *_: None)
+        with taken_together(loop):
+            loop.add_reader(ours, tell)
+        happened.extend(["first", "closed", "second", "closed", "third"])
+        for _ in happened:
+            theirs.send(b"1")
+        await asyncio.sleep(0.1)
+        loop.remove_reader(ours)
+
+    with ours, theirs:
+        asyncio.run(run())
+    assert told == ["first", "second", "third"]
 
 
 def test_wakeups_of_a_real_server_never_pile_up():
