@@ -57,7 +57,7 @@ def forecast(
     allow_other_frequency: parameters.AllowOtherFrequency = False,
     device: parameters.Device = "auto",
     threads: parameters.Threads = None,
-    chunk_rows: parameters.ChunkRows = 131_072,
+    chunk_rows: parameters.ChunkRows = 262_144,
     in_flight: parameters.InFlight = None,
     ray: parameters.Ray = None,
     num_workers: parameters.NumWorkers = None,

@@ -171,11 +171,13 @@ def door(
     Raises:
         OptionError: Neither is given, or options of the one together with the other.
     """
-    from foretell.jobs.servers import IN_FLIGHT
-    from foretell.jobs.tables.doors import local_door, remote_door
+    from foretell.jobs.tables.doors import local_door
 
     _check_place(server, device, threads, in_flight, ray)
     if server is not None:
+        from foretell.jobs.servers import IN_FLIGHT
+        from foretell.jobs.tables.remote_door import remote_door
+
         return partial(remote_door, server, model=model, in_flight=in_flight or IN_FLIGHT)
     path = _local(model, "forecast")
     if ray is not None:
@@ -198,11 +200,13 @@ def translator_door(
     Raises:
         OptionError: Neither is given, or options of the one together with the other.
     """
-    from foretell.jobs.lines.doors import local_translator, remote_translator
-    from foretell.jobs.servers import IN_FLIGHT
+    from foretell.jobs.lines.doors import local_translator
 
     _check_place(server, device, threads, in_flight, ray)
     if server is not None:
+        from foretell.jobs.lines.remote_door import remote_translator
+        from foretell.jobs.servers import IN_FLIGHT
+
         return partial(remote_translator, server, model=model, in_flight=in_flight or IN_FLIGHT)
     path = _local(model, "translate")
     if ray is not None:

@@ -81,13 +81,20 @@ class StampJudge:
     def _look_at_text(self, column: pd.Series) -> pa.DictionaryArray:
         # Few texts are distinct in a long table: each is looked at once a part.
         coded = pa.array(column, pa.large_string(), from_pandas=True).dictionary_encode()
-        codes = coded.indices.fill_null(-1).to_numpy().astype(np.int64)
-        self._keep_first("blank", column, codes < 0)
+        if coded.null_count:
+            self._keep_first("blank", column, coded.is_null().to_numpy(zero_copy_only=False))
         found = classify(pc.utf8_trim_whitespace(coded.dictionary))
+        new = {
+            shows: mask
+            for shows, mask in found.masks.items()
+            if shows not in self._witnesses and mask.any()
+        }
+        if not new and not len(found.steps):  # as in every part but the first, mostly
+            return coded
+        codes = coded.indices.fill_null(-1).to_numpy().astype(np.int64)
         firsts = _first_places(codes, len(coded.dictionary))
-        for shows, mask in found.masks.items():
-            if mask.any():
-                self._witnesses.keep(shows, column, int(firsts[np.argmax(mask)]))
+        for shows, mask in new.items():
+            self._witnesses.keep(shows, column, int(firsts[np.argmax(mask)]))
         self._look_at_steps(column, found.steps, firsts[found.step_places])
         return coded
 

@@ -1,4 +1,4 @@
-"""Who computes a job's translations: a model in this process, or a server."""
+"""Who computes a job's translations: here a model in this process; `remote_door` is a server."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -7,12 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from foretell.client.models import translator_of
 from foretell.data.bundles.bundle import TranslatorSpec
 from foretell.data.text.translation import PairScore, TranslateOptions, Translation
-from foretell.jobs.journals.sealed import fingerprint, model_fingerprint
+from foretell.jobs.journals.sealed import model_fingerprint
 from foretell.jobs.pool import Pool
-from foretell.jobs.servers import IN_FLIGHT, JobServer, job_server
 from foretell.runtime import load_translator
 from foretell.runtime.search.stopping import Stop
 
@@ -86,47 +84,3 @@ def local_translator(
         busy_s=lambda: translator.busy_s,
         threads=translator.threads,
     )
-
-
-@contextmanager
-def remote_translator(
-    target: str, *, model: str | None = None, in_flight: int = IN_FLIGHT
-) -> Iterator[TranslatorDoor]:
-    """Connect to a server, with the credentials of the environment.
-
-    Args:
-        target: HOST:PORT of the server.
-        model: Its name; None where the server serves one.
-        in_flight: Requests that are on their way at a time, at most.
-
-    Raises:
-        OptionError: The credentials contradict, or a token would go in clear to another machine.
-        RemoteError: It can't be reached, or has no such translator.
-    """
-    chunks = min(2, in_flight)
-    with job_server(target, model=model, in_flight=in_flight // chunks) as server:
-        yield TranslatorDoor(
-            translate=partial(_translate, server),
-            score=partial(_score, server),
-            where=server.where,
-            spec=translator_of(server.info, target),
-            fingerprint=fingerprint(server.info.manifest),
-            in_flight=chunks,
-            stop=server.stop,
-        )
-
-
-def _translate(
-    server: JobServer,
-    sentences: Sequence[str],
-    options: TranslateOptions | Sequence[TranslateOptions],
-    *,
-    first_place: int = 0,
-) -> list[Translation]:
-    server.check_model()
-    return server.client.translate(sentences, options, model=server.info, first_place=first_place)
-
-
-def _score(server: JobServer, pairs: Sequence[tuple[str, str]]) -> list[PairScore]:
-    server.check_model()
-    return server.client.score(pairs, model=server.info)

@@ -1,4 +1,4 @@
-"""Who computes a job's forecasts: a model in this process, or a server."""
+"""Who computes a job's forecasts: here a model in this process; `remote_door` is a server."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -7,13 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from foretell.client.models import forecaster_of
 from foretell.data.bundles.bundle import ForecasterSpec
 from foretell.data.series.options import Columns, ForecastOptions
 from foretell.data.series.panel import PanelForecast, Rows
-from foretell.jobs.journals.sealed import fingerprint, model_fingerprint
+from foretell.jobs.journals.sealed import model_fingerprint
 from foretell.jobs.pool import Pool
-from foretell.jobs.servers import IN_FLIGHT, PATIENCE_S, JobServer, job_server
 from foretell.runtime import load_forecaster
 from foretell.runtime.search.stopping import Stop
 
@@ -87,43 +85,3 @@ def local_door(model: Path, *, device: str = "auto", threads: int | None = None)
         busy_s=lambda: forecaster.busy_s,
         threads=forecaster.threads,
     )
-
-
-@contextmanager
-def remote_door(
-    target: str,
-    *,
-    model: str | None = None,
-    in_flight: int = IN_FLIGHT,
-    patience_s: float = PATIENCE_S,
-) -> Iterator[Door]:
-    """Connect to a server, with the credentials of the environment.
-
-    Args:
-        target: HOST:PORT of the server.
-        model: Its name there; None where the server has one.
-        in_flight: Requests that are on their way at a time.
-        patience_s: Seconds that a request may take, those included in which the server is full, or
-            isn't there; where none is at the beginning, nothing is waited for.
-
-    Raises:
-        OptionError: The credentials contradict, or a token would go in clear to another machine.
-        RemoteError: It can't be reached, or has no such forecaster.
-    """
-    # One of each chunk: as many are on their way as there are chunks.
-    with job_server(target, model=model, in_flight=1, patience_s=patience_s) as server:
-        yield Door(
-            forecast_rows=partial(_ask, server),
-            where=server.where,
-            spec=forecaster_of(server.info, target),
-            fingerprint=fingerprint(server.info.manifest),
-            in_flight=in_flight,
-            stop=server.stop,
-        )
-
-
-def _ask(
-    server: JobServer, rows: Rows, future: Rows | None, options: ForecastOptions
-) -> PanelForecast:
-    server.check_model()
-    return server.client.forecast_rows(rows, future, options, server.info)

@@ -21,7 +21,7 @@ from foretell.jobs.tables.work import most_series
 
 # About what a request to a server holds, and enough for the cores of this machine: a job may be
 # begun here and go on there.
-CHUNK_ROWS = 1 << 17
+CHUNK_ROWS = 1 << 18
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

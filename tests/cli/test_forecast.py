@@ -317,7 +317,7 @@ def test_the_same_command_again_and_again(forecast, tmp_path):
     assert other.code == 1
     assert "--quantiles: [0.1, 0.5, 0.9] then, [0.25, 0.75] now." in other.err
     chunks = forecast(MIXED, "--resume", "--chunk-rows", 5, "--horizon", 4)
-    assert "--chunk-rows: 131072 then, 5 now." in chunks.err
+    assert "--chunk-rows: 262144 then, 5 now." in chunks.err
     assert "--horizon: 3 then, 4 now." in chunks.err
 
 

@@ -10,8 +10,8 @@ import pytest
 from foretell.client import AsyncClient, Client, Credentials, RemoteError
 from foretell.data.errors import OptionError
 from foretell.data.text.translation import TranslateOptions
-from foretell.jobs.lines.doors import remote_translator
-from foretell.jobs.tables.doors import remote_door
+from foretell.jobs.lines.remote_door import remote_translator
+from foretell.jobs.tables.remote_door import remote_door
 from foretell.server.background import serve_in_background
 from foretell.server.models.repository import Repository
 from foretell.server.models.served import Model

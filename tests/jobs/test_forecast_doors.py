@@ -16,8 +16,9 @@ from foretell.data.errors import ForetellError
 from foretell.data.series.options import Columns
 from foretell.data.tables.reading import CsvFormat
 from foretell.jobs.tables.batch import run_job
-from foretell.jobs.tables.doors import local_door, remote_door
+from foretell.jobs.tables.doors import local_door
 from foretell.jobs.tables.forecast_job import ForecastJob
+from foretell.jobs.tables.remote_door import remote_door
 from foretell.runtime import load
 from foretell.server.background import serve_in_background
 from foretell.server.models.repository import Repository

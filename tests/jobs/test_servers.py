@@ -10,8 +10,8 @@ import pytest
 from foretell.client import RemoteError
 from foretell.client.retries import Retries
 from foretell.data.errors import ForetellError
-from foretell.jobs.lines import doors as translator_doors
-from foretell.jobs.lines.doors import remote_translator
+from foretell.jobs.lines import remote_door
+from foretell.jobs.lines.remote_door import remote_translator
 from foretell.jobs.lines.translate import TranslateJob, run_translate_job
 from foretell.jobs.servers import job_server
 from foretell.server.background import serve_in_background
@@ -159,6 +159,6 @@ def test_no_more_requests_are_on_their_way_than_may_be(
         asked.append(options["in_flight"])
         return job_server(target, **options)
 
-    monkeypatch.setattr(translator_doors, "job_server", connect)
+    monkeypatch.setattr(remote_door, "job_server", connect)
     with remote_translator(servers.address, in_flight=in_flight) as door:
         assert (door.in_flight, asked) == (chunks, [requests])
