@@ -9,7 +9,7 @@ import bisect
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# Twenty million rows of one series each after the other, or a part of a table that is larger.
+# Of id, stamp and value some twenty million rows; of a table that is larger its first part.
 MOST_BYTES = 1 << 28
 
 
