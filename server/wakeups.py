@@ -3,11 +3,11 @@
 import asyncio
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 _MOST = 4096  # bytes taken at a time
-_LOOK, _TAKE = int(socket.MSG_PEEK | socket.MSG_DONTWAIT), int(socket.MSG_DONTWAIT)
+_LOOK = int(socket.MSG_PEEK | socket.MSG_DONTWAIT)
 
 
 @contextmanager
@@ -29,12 +29,13 @@ def taken_together(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
             return add_reader(wakes, callback, *arguments)
 
         def take_and_call() -> None:
-            waiting = len(wakes.recv(_MOST, _LOOK))
-            callback(*arguments)  # reads one byte, and hears of all that has happened
-            # Not before: gRPC stops at what has happened to a loop that is closed (a client's of
-            # the same process), and the rest would wait for somebody else's byte.
-            if waiting > 1:
-                wakes.recv(waiting - 1, _TAKE)
+            # gRPC takes each byte by itself: another loop of the process, such as a client's, reads
+            # the same socket, and what we took beside gRPC could be the byte of what it has not
+            # heard of. Where it stops, at what has happened to a loop that is closed, the rest is
+            # left to the next iteration.
+            with suppress(BlockingIOError):  # another loop was sooner
+                for _ in wakes.recv(_MOST, _LOOK):
+                    callback(*arguments)
 
         return add_reader(wakes, take_and_call)
 
