@@ -1,5 +1,6 @@
 """The id under which the log tells about a call: made once a call, known everywhere below it."""
 
+import os
 import random
 import re
 from contextvars import ContextVar
@@ -28,5 +29,10 @@ def current_request_id() -> str:
 
 
 def _new() -> str:
-    # It has to be another one each time, and no secret; Python seeds anew after a fork.
-    return f"{random.getrandbits(64):016x}"
+    return f"{_numbers.getrandbits(64):016x}"
+
+
+# An id has to be another one each time, and is no secret. Not from Python's own numbers: who seeds
+# those, beside a server in his process, would get ids again, and other numbers than without it.
+_numbers = random.Random()
+os.register_at_fork(after_in_child=_numbers.seed)

@@ -3,8 +3,11 @@
 import contextvars
 import json
 import logging
+import random
 import re
 import runpy
+import subprocess
+import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -324,3 +327,27 @@ def test_outside_of_calls_an_id_is_made_but_belongs_to_nothing():
     assert empty.run(current_request_id) != empty.run(current_request_id)
     made = empty.run(new_request_id)
     assert empty.run(current_request_id) == made
+
+
+def test_ids_and_seeds_of_a_program_know_nothing_of_each_other():
+    """A server runs beside a notebook's work, too."""
+    ids, numbers = set(), set()
+    for _ in range(3):
+        random.seed(5)
+        ids.add(contextvars.Context().run(new_request_id))
+        numbers.add(random.random())
+    assert (len(ids), len(numbers)) == (3, 1)
+
+
+def test_workers_that_are_forked_make_ids_of_their_own():
+    forks = """
+import os
+from foretell.server.telemetry.request_id import new_request_id
+for _ in range(3):
+    if not os.fork():
+        os.write(1, (new_request_id() + " ").encode())
+        os._exit(0)
+    os.wait()
+"""
+    told = subprocess.run([sys.executable, "-c", forks], capture_output=True, check=True).stdout
+    assert len(set(told.split())) == 3
