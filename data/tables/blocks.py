@@ -85,8 +85,8 @@ class Source(Protocol):
         """Make a table without rows, of the columns that are wanted."""
         ...
 
-    def check(self) -> None:
-        """Make sure that the files hold what they held.
+    def check(self, span: Span) -> None:
+        """Make sure that the files in which a span lies hold what they held.
 
         Raises:
             TableError: A file has changed, or is gone.

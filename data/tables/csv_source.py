@@ -77,7 +77,7 @@ class CsvSource:
         """Make a table without rows."""
         return pa.table({name: pa.array([], pa.string()) for name in self.only})
 
-    def check(self) -> None:
+    def check(self, _span: Span) -> None:
         """Make sure that the file holds what it held; see `Source.check`."""
         self._seen().check()
 
@@ -87,7 +87,7 @@ class CsvSource:
         Raises:
             TableError: The file has changed, or is gone.
         """
-        self.check()
+        self.check(span)
         with self.path.open("rb") as file:
             file.seek(span.start)
             table = None
@@ -106,7 +106,7 @@ class CsvSource:
                     first_row=span.first_row,
                 )
                 table = pa.concat_tables([block.table for block in found])
-        self.check()
+        self.check(span)
         return table
 
     def _seen(self) -> SeenFile:

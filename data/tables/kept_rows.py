@@ -5,6 +5,7 @@ what the rows are as text. As many are kept as there is room for, from the table
 """
 
 import bisect
+from collections.abc import Iterable
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,12 +25,19 @@ class KeptRows:
         self._left = most_bytes
         self._tables: list[pa.Table] = []
         self._ends: list[int] = []
+        self._coded: set[str] = set()
 
     def __reduce__(self) -> tuple[type["KeptRows"], tuple[()]]:
         return KeptRows, ()
 
-    def add(self, table: pa.Table) -> None:
-        """Keep the rows that follow; none any more once there was no room."""
+    def add(self, table: pa.Table, coded: Iterable[str] = ()) -> None:
+        """Keep the rows that follow; none any more once there was no room.
+
+        Args:
+            table: The rows.
+            coded: Columns that are numbers of distinct texts only to be shorter.
+        """
+        self._coded |= set(coded)
         columns = [_compact(column) for column in table.columns]
         table = pa.table(columns, names=table.column_names)
         self._left -= table.nbytes
@@ -66,8 +74,20 @@ class KeptRows:
             pieces.append(table.slice(first - start, end - first))
             first, place = self._ends[place], place + 1
         found = pa.concat_tables(pieces)
-        columns = [_whole(column) for column in found.columns]
-        return pa.table(columns, names=found.column_names)
+        columns = {
+            name: self._whole(name, column)
+            for name, column in zip(found.column_names, found.columns, strict=True)
+        }
+        return pa.table(columns)
+
+    def _whole(self, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+        if pa.types.is_run_end_encoded(column.type):
+            return pc.run_end_decode(column)
+        if name in self._coded:
+            # Few rows have all the texts of their blocks with them, which may be many more.
+            num_texts = sum(len(chunk.dictionary) for chunk in column.chunks)
+            return column if num_texts <= len(column) else column.cast(column.type.value_type)
+        return column
 
 
 def _compact(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -75,8 +95,3 @@ def _compact(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return column
     return pc.run_end_encode(column.cast(pa.large_string()))
-
-
-def _whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    is_run = pa.types.is_run_end_encoded(column.type)
-    return pc.run_end_decode(column) if is_run else column

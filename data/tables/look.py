@@ -213,7 +213,8 @@ class TableLook:
         if any(column is None for column in columns.values()):
             self.kept.end()
         if not self.kept.is_full:
-            self.kept.add(pa.table(columns))
+            is_coded = isinstance(typed.get(self.columns.ds), pa.DictionaryArray)
+            self.kept.add(pa.table(columns), coded=[self.columns.ds] if is_coded else [])
 
     def _dtype(self, name: str) -> object:
         """Tell a column's type in pandas, which hangs on whether there are blanks in it.

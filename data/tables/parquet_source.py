@@ -176,10 +176,10 @@ class ParquetSource:
         """Make a table without rows."""
         return self.schema.empty_table().select(list(self.only))
 
-    def check(self) -> None:
-        """Make sure that the files hold what they held; see `Source.check`."""
-        for seen in self.seen:
-            seen.check()
+    def check(self, span: Span) -> None:
+        """Make sure that the span's files hold what they held; see `Source.check`."""
+        for place, _ in self._files_of(span):
+            self.seen[place].check()
 
     def read(self, span: Span) -> pa.Table:
         """Read the rows of a span.
@@ -187,12 +187,8 @@ class ParquetSource:
         Raises:
             TableError: A file has changed, or is gone.
         """
-        ends = np.cumsum([sum(groups) for groups in self.row_groups]).tolist()
         pieces: list[pa.Table] = []
-        for place in range(bisect.bisect_right(ends, span.start), len(ends)):
-            before = ends[place - 1] if place else 0
-            if before >= span.end:
-                break
+        for place, before in self._files_of(span):
             self.seen[place].check()
             pieces += self._read_file(place, max(span.start - before, 0), span.end - before)
             self.seen[place].check()
@@ -200,6 +196,15 @@ class ParquetSource:
         if table.num_rows != span.num_rows:  # files that are copies may be cut otherwise
             raise TableError(f"{self.name} has changed since the job began; start the job anew.")
         return table
+
+    def _files_of(self, span: Span) -> Iterator[tuple[int, int]]:
+        """Find the files in which a span lies, each with the rows before it."""
+        ends = np.cumsum([sum(groups) for groups in self.row_groups]).tolist()
+        for place in range(bisect.bisect_right(ends, span.start), len(ends)):
+            before = ends[place - 1] if place else 0
+            if before >= span.end:
+                break
+            yield place, before
 
     def _read_file(self, place: int, start: int, end: int) -> list[pa.Table]:
         """Read the rows from `start` to `end` of one file."""
@@ -234,7 +239,16 @@ class ParquetSource:
                 if batch.num_rows:
                     table = pa.Table.from_batches([batch])
                     table.validate(full=True)
-                    yield table
+                    yield _without_views(table)
+
+
+def _without_views(table: pa.Table) -> pa.Table:
+    """Write out texts that are views of others: much of Arrow can't take rows of them."""
+    for place, column in enumerate(table.columns):
+        if pa.types.is_string_view(column.type):
+            name = table.column_names[place]
+            table = table.set_column(place, name, column.cast(pa.large_string()))
+    return table
 
 
 def _tell_share(heard: Heard, before: int, total: int, seen: int) -> None:

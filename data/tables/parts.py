@@ -85,7 +85,7 @@ class TableParts:
         kept = self.kept.rows(span.first_row, span.num_rows)
         if kept is None:
             return self.source.read(span)
-        self.source.check()  # an input that goes away is told, wherever its rows are
+        self.source.check(span)  # an input that goes away is told, wherever its rows are
         return kept
 
 

@@ -6,7 +6,9 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -145,3 +147,31 @@ class TestPlans:
             os.utime(path, (1, 1))
         with pytest.raises(TableError, match=re.escape(str(path))):
             plan.read(0)
+
+    @pytest.mark.parametrize("kept", [0, ROOM])
+    @pytest.mark.parametrize("column", ["unique_id", "ds"])
+    def test_texts_that_are_views_are_ordered_as_others_are(
+        self, tmp_path: Path, column: str, kept: int
+    ) -> None:
+        """Polars and DuckDB have such texts, and Arrow can't take rows of them."""
+        path = tmp_path / "in.parquet"
+        days = ["2024-01-01", "2024-01-01", "2024-01-02", "2024-01-02"]
+        table = pa.table({"unique_id": ["a", "b", "a", "b"], "ds": days, "y": [1.0, 2.0, 3.0, 4.0]})
+        place = table.column_names.index(column)
+        views = pa.array(table.column(column).to_pylist(), pa.string_view())
+        pq.write_table(table.set_column(place, column, views), path)
+        plan = plan_of(path, tmp_path / "work", most_kept_bytes=kept)
+        found = plan.read(0).table
+        assert found["unique_id"].tolist() == ["a", "a", "b", "b"]
+        assert found["ds"].tolist() == ["2024-01-01", "2024-01-02"] * 2
+        assert found["y"].tolist() == [1, 3, 2, 4]
+
+    def test_a_small_chunk_has_not_the_texts_of_all_others_with_it(self, tmp_path: Path) -> None:
+        """Where no stamp comes twice, each of many chunks would work through all of them."""
+        path = tmp_path / "in.csv"
+        days = np.datetime64("2000-01-01") + np.arange(4_000)
+        rows = [f"s{at // 8},{day},{at}\n" for at, day in enumerate(days)]
+        path.write_text("".join([HEADER, *rows]))
+        plan = plan_of(path, tmp_path / "work")
+        assert plan.read(7).table["ds"].tolist() == list(map(str, days[56:64]))
+        assert not isinstance(plan.read(7).table["ds"].dtype, pd.CategoricalDtype)
