@@ -129,7 +129,7 @@ def test_no_more_than_a_chunk_is_asked_for_at_a_time(run, tmp_path, stand_in):
     model = stand_in()
     run(model=model, chunk_rows=13)
     sizes = [len(rows.target) for rows, _, _ in model.asked]
-    assert sizes == [12] * 6 + [8]
+    assert sorted(sizes) == [8] + [12] * 6, "threads ask in any order"
 
 
 def test_long_answers_bound_a_chunk_as_long_histories_do(run, tmp_path, stand_in, monkeypatch):
@@ -138,7 +138,7 @@ def test_long_answers_bound_a_chunk_as_long_histories_do(run, tmp_path, stand_in
     write(pd.concat(rows_of(f"s{i}") for i in range(10)), tmp_path / "in.csv")
     model = stand_in()
     run(model=model, chunk_rows=1000, horizon=40)
-    assert [len(rows.ids) for rows, _, _ in model.asked] == [3, 3, 3, 1]
+    assert sorted(len(rows.ids) for rows, _, _ in model.asked) == [1, 3, 3, 3]
     expected, _, _ = by_hand(tmp_path / "in.csv", stand_in(), horizon=40)
     assert (tmp_path / "out.csv").read_bytes() == csv_of(expected)
 
