@@ -51,6 +51,11 @@ class KeptRows:
         """Keep no more rows."""
         self._left = -1
 
+    def drop(self) -> None:
+        """Keep none, nor any more."""
+        self.end()
+        self._tables, self._ends = [], []
+
     @property
     def is_full(self) -> bool:
         """Whether no more rows are kept."""

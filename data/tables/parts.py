@@ -135,6 +135,7 @@ def parts_of(
         else "has rows of one series that don't follow each other"
     )
     tell(f"{source.name} {reason}; its rows are sorted into files first.")
+    kept.drop()  # they are read from those, and sorting has need of the memory
     files = sort_rows(
         source,
         form.unique_id,

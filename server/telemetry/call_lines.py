@@ -62,6 +62,8 @@ def log_stream_error(
         model: Asked for, where that is one of the server's; else empty.
         version: Of the model.
     """
+    if not _log.isEnabledFor(logging.INFO):
+        return
     fields: dict[str, object] = {
         "method": notes.method,
         "id": of_request,

@@ -1,5 +1,6 @@
 """`foretell forecast`: the contract of HD07, isolation (HD03), devices and damaged bundles."""
 
+import inspect
 import os
 import re
 import resource
@@ -11,7 +12,9 @@ import sys
 import pandas as pd
 import pytest
 
+from foretell.cli import forecast as forecast_command
 from foretell.data.errors import DeviceError, ForetellError
+from foretell.jobs.tables.forecast_job import CHUNK_ROWS
 from foretell.runtime import Forecaster, load
 
 HEADER = "unique_id,ds,y\n"
@@ -319,6 +322,12 @@ def test_the_same_command_again_and_again(forecast, tmp_path):
     chunks = forecast(MIXED, "--resume", "--chunk-rows", 5, "--horizon", 4)
     assert "--chunk-rows: 262144 then, 5 now." in chunks.err
     assert "--horizon: 3 then, 4 now." in chunks.err
+
+
+def test_the_command_cuts_a_table_as_a_job_does():
+    """A job begun by the command goes on in Python, and the other way round."""
+    default = inspect.signature(forecast_command.forecast).parameters["chunk_rows"].default
+    assert default == CHUNK_ROWS
 
 
 def test_what_earlier_runs_have_done_is_told(forecast, monkeypatch):

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from foretell.data.errors import TableError
 from foretell.data.series.options import Columns
+from foretell.data.tables import parts
 from foretell.data.tables.csv_source import CsvSource
 from foretell.data.tables.kept_rows import KeptRows
 from foretell.data.tables.plan import TablePlan, plan_table
@@ -122,6 +123,27 @@ class TestPlans:
         away = pickle.loads(pickle.dumps(plan))
         assert away.read(1).table["y"].tolist() == plan.read(1).table["y"].tolist()
         assert read_again == [8]
+
+    def test_rows_that_are_sorted_into_files_are_not_kept_beside_them(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Sorting takes memory enough by itself."""
+        held = []
+        sort_rows = parts.sort_rows
+        drop = KeptRows.drop
+        monkeypatch.setattr(KeptRows, "drop", lambda self: (drop(self), held.append(self))[0])
+
+        def sort(*arguments: object, **named: object) -> object:
+            assert [one.rows(0, 1) for one in held] == [None]
+            return sort_rows(*arguments, **named)
+
+        monkeypatch.setattr(parts, "sort_rows", sort)
+        rows = lines(6).removeprefix(HEADER).splitlines(keepends=True)
+        path = tmp_path / "in.csv"
+        path.write_text("".join([HEADER, *rows[::2], *rows[1::2]]))
+        plan = plan_of(path, tmp_path / "work")
+        assert plan.is_partitioned
+        assert plan.read(0).table["y"].tolist() == [0, 2, 1, 3, 1, 3, 2, 4]
 
     @pytest.mark.parametrize("word", ["", "n/k", "NaN"], ids=["blank", "word", "no number"])
     def test_a_block_that_is_more_than_numbers_is_read_when_all_is_known(
